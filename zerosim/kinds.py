@@ -1,0 +1,94 @@
+"""The closed list of what a span can be, and which kinds count as computing, communicating, waiting."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class Kind(StrEnum):
+    """What a span is. Set once, by whoever makes the trace; nobody reads it from a name again."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    RECOMPUTE = "recompute"
+    ALL_GATHER = "all_gather"
+    REDUCE_SCATTER = "reduce_scatter"
+    ALL_REDUCE = "all_reduce"
+    REDUCE = "reduce"
+    BROADCAST = "broadcast"
+    GATHER = "gather"
+    SCATTER = "scatter"
+    ALL_TO_ALL = "all_to_all"
+    P2P = "p2p"
+    BARRIER = "barrier"
+    COLLECTIVE = "collective"  # some communication, which one is unknown (docs/adr/0009)
+    OPTIMIZER = "optimizer"
+    COPY = "copy"
+    FILL = "fill"
+    MEMORY_OP = "memory_op"
+    WAIT = "wait"
+    HOST = "host"
+    OTHER = "other"
+
+
+KINDS: Final = tuple(k.value for k in Kind)
+COMMUNICATION: Final = (
+    Kind.ALL_GATHER,
+    Kind.REDUCE_SCATTER,
+    Kind.ALL_REDUCE,
+    Kind.REDUCE,
+    Kind.BROADCAST,
+    Kind.GATHER,
+    Kind.SCATTER,
+    Kind.ALL_TO_ALL,
+    Kind.P2P,
+    Kind.BARRIER,
+    Kind.COLLECTIVE,
+)
+"""Kinds that keep the network busy: their union is the communication time."""
+COMPUTE: Final = (
+    Kind.FORWARD,
+    Kind.BACKWARD,
+    Kind.RECOMPUTE,
+    Kind.OPTIMIZER,
+    Kind.COPY,
+    Kind.FILL,
+    Kind.OTHER,
+)
+"""Kinds that keep the device's compute units busy: their union is the compute time."""
+MEMORY: Final = (Kind.MEMORY_OP,)
+"""Kinds that only move memory (memcpy, memset)."""
+HOST_SIDE: Final = (Kind.HOST, Kind.WAIT)
+"""Kinds that are neither: the CPU, or a stream that waits."""
+ORDERED: Final = (
+    Kind.FORWARD,
+    Kind.BACKWARD,
+    Kind.OPTIMIZER,
+    *(k for k in COMMUNICATION if k is not Kind.COLLECTIVE),
+)
+"""Kinds that stand in the one-line order of a step (`AG0 F0 … OPT`)."""
+
+PREFIX: Final[dict[Kind, str]] = {
+    Kind.FORWARD: "F",
+    Kind.BACKWARD: "B",
+    Kind.RECOMPUTE: "R",
+    Kind.ALL_GATHER: "AG",
+    Kind.REDUCE_SCATTER: "RS",
+    Kind.ALL_REDUCE: "AR",
+    Kind.OPTIMIZER: "OPT",
+    Kind.FILL: "fill",
+}
+"""How ops of a kind are called in a plan: prefix + unit, e.g. `AG0`."""
+
+MEMORY_KINDS: Final = (
+    "parameters",
+    "gathered",
+    "gradients",
+    "buckets",
+    "optimizer",
+    "activations",
+    "logits",
+    "workspace",
+)
+"""What an allocation is for; also the names of the memory counters."""

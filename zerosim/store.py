@@ -1,0 +1,221 @@
+"""The run library: a directory of runs, each a directory of `run.json` and two Parquet files.
+
+A run is written beside its place under a temporary name, fsynced, and renamed: it is there whole
+or not at all. `provenance.json` holds what may differ between equal runs (time, host, versions).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import polars as pl
+
+from zerosim.errors import RunError, TraceFileError
+from zerosim.trace import (
+    FORMAT_VERSION,
+    SAMPLES,
+    SPANS,
+    Meta,
+    Trace,
+    make_trace,
+    meta_from_dict,
+    meta_to_dict,
+)
+
+MAX_JSON_BYTES: Final = 256 * 2**20
+_FILES: Final = ("run.json", "spans.parquet", "samples.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """One entry of the library: where it lies, and what it says of itself (or why it cannot)."""
+
+    path: Path
+    meta: Meta | None
+    problem: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The run's name in the library."""
+        return self.path.name
+
+
+def save_run(trace: Trace, path: Path) -> Path:
+    """Write `trace` as the directory `path`, replacing an older run there. Raises RunError."""
+    if path.exists() and not _is_run(path):
+        raise RunError(f"'{path}' exists and is not a run: choose another name with -o")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _staging(path) as staging:
+            _write_json(staging / "run.json", meta_to_dict(trace.meta))
+            _write_parquet(trace.spans, staging / "spans.parquet")
+            _write_parquet(trace.samples, staging / "samples.parquet")
+            _write_json(staging / "provenance.json", trace.provenance)
+            _replace(staging, path)
+    except OSError as error:
+        raise RunError(f"cannot write run '{path}': {error.strerror or error}") from error
+    return path
+
+
+def load_run(path: Path) -> Trace:
+    """Read a run. Raises RunError for a missing, damaged or newer one."""
+    meta = load_meta(path)
+    try:
+        spans = pl.read_parquet(path / "spans.parquet", memory_map=False)
+        samples = pl.read_parquet(path / "samples.parquet", memory_map=False)
+        provenance = _read_json(path / "provenance.json") if _has(path, "provenance.json") else {}
+        _check_columns(spans, SPANS, path)
+        _check_columns(samples, SAMPLES, path)
+        return make_trace(spans, meta, samples, provenance)
+    except (OSError, pl.exceptions.PolarsError, TraceFileError) as error:
+        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RunError(f"run '{path}' is damaged ({first_line}): make or import it again") from None
+
+
+def load_meta(path: Path) -> Meta:
+    """Read what a run says of itself, without its tables. Raises RunError."""
+    if not path.is_dir():
+        raise RunError(f"no run at '{path}': `zerosim list runs` shows what there is")
+    if not _has(path, "run.json"):
+        raise RunError(f"'{path}' is not a run (it has no run.json): give a run directory")
+    record = _read_json(path / "run.json")
+    version = record.get("format_version")
+    if not isinstance(version, int) or version < 1:
+        raise RunError(f"run '{path}' has format version {version!r}: make or import it again")
+    if version > FORMAT_VERSION:
+        raise RunError(
+            f"run '{path}' has format version {version}, newer than {FORMAT_VERSION}: update zerosim"
+        )
+    try:
+        return meta_from_dict(record)
+    except TraceFileError as error:
+        raise RunError(f"run '{path}': {error}") from None
+
+
+def list_runs(library: Path) -> tuple[StoredRun, ...]:
+    """All runs in a directory, by name; a damaged one is listed with its problem."""
+    if not library.is_dir():
+        return ()
+    return tuple(
+        _stored(path)
+        for path in sorted(library.iterdir())
+        if path.is_dir() and not path.name.startswith(".") and _has(path, "run.json")
+    )
+
+
+def find_run(library: Path, run_id: str) -> Path:
+    """The directory of a run of the library; refuses names that would leave it. Raises RunError."""
+    _check_name(run_id)
+    path = library / run_id
+    if not _is_run(path):
+        raise RunError(f"no run '{run_id}' in '{library}': `zerosim list runs` shows what there is")
+    return path
+
+
+def delete_run(path: Path) -> None:
+    """Remove a run and nothing else. Raises RunError."""
+    if not _is_run(path):
+        raise RunError(f"'{path}' is not a run, so it is not deleted: give a run directory")
+    doomed = Path(tempfile.mkdtemp(prefix=".deleted-", dir=path.parent))
+    path.rename(doomed / path.name)
+    shutil.rmtree(doomed)
+
+
+def rename_run(path: Path, new_name: str) -> Path:
+    """Give a run another name in the same library. Raises RunError."""
+    _check_name(new_name)
+    target = path.with_name(new_name)
+    if not _is_run(path):
+        raise RunError(f"'{path}' is not a run: give a run directory")
+    if target.exists():
+        raise RunError(f"'{new_name}' exists already: choose another name")
+    path.rename(target)
+    return target
+
+
+def _stored(path: Path) -> StoredRun:
+    try:
+        return StoredRun(path, load_meta(path))
+    except RunError as error:
+        return StoredRun(path, None, str(error))
+
+
+def _is_run(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and _has(path, "run.json")
+
+
+def _has(path: Path, name: str) -> bool:
+    return (path / name).is_file()
+
+
+def _check_name(name: str) -> None:
+    if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
+        raise RunError(f"'{name}' cannot name a run: use letters, digits, '-', '_' and '.'")
+
+
+def _check_columns(frame: pl.DataFrame, schema: dict[str, pl.DataType], path: Path) -> None:
+    if frame.columns != list(schema):
+        raise TraceFileError(f"the columns of a table in '{path.name}' are not those of a run")
+
+
+@contextmanager
+def _staging(path: Path) -> Iterator[Path]:
+    staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _replace(staging: Path, path: Path) -> None:
+    _fsync(staging)
+    staging.chmod(0o755)
+    if path.exists():
+        old = Path(tempfile.mkdtemp(prefix=".replaced-", dir=path.parent))
+        path.rename(old / path.name)
+        staging.rename(path)
+        shutil.rmtree(old)
+    else:
+        staging.rename(path)
+    _fsync(path.parent)
+
+
+def _write_json(path: Path, record: dict[str, Any]) -> None:
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+    path.write_bytes(orjson.dumps(record, option=options) + b"\n")
+    _fsync(path)
+
+
+def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
+    # Categories are written as text: the numbers behind them depend on what else was loaded.
+    text = [c for c, t in frame.schema.items() if isinstance(t, pl.Categorical | pl.Enum)]
+    frame.with_columns(pl.col(text).cast(pl.String)).write_parquet(path, compression="zstd")
+    _fsync(path)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise RunError(f"'{path}' is over {MAX_JSON_BYTES} bytes: it is no run's header")
+        record = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise RunError(f"'{path}' is damaged ({error}): make or import the run again") from None
+    if not isinstance(record, dict):
+        raise RunError(f"'{path}' does not hold an object: make or import the run again")
+    return record
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,286 @@
+"""The one door: a Trace says when each rank did what, whoever made it (simulated, measured, imported).
+
+Spans and samples are columns (polars); what is true of the run as a whole is `Meta`.
+All times are integer nanoseconds on one clock; null means unknown and is never written as 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import IntFlag
+from typing import Any, Final, Literal
+
+import polars as pl
+
+from zerosim.errors import TraceFileError
+from zerosim.kinds import KINDS
+
+FORMAT_VERSION: Final = 1
+Source = Literal["simulated", "measured", "imported"]
+
+
+class Flag(IntFlag):
+    """What is not quite right with a span."""
+
+    UNTIMED = 1  # there is no time for it: start and end are its issue time
+    UNFINISHED = 2  # it never ended: end is the last time known
+    BEFORE_WINDOW = 4  # launched before the recording began, so its launch is unknown
+    REPAIRED = 8  # the file was damaged here and was mended
+
+
+SPANS: Final[dict[str, pl.DataType]] = {
+    "rank": pl.Int32(),
+    "stream": pl.Categorical(),
+    "kind": pl.Enum(KINDS),
+    "name": pl.Categorical(),
+    "unit": pl.Categorical(),
+    "issued_ns": pl.Int64(),
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "step": pl.Int32(),
+    "micro_batch": pl.Int32(),
+    "collective": pl.Int64(),
+    "group": pl.Categorical(),
+    "elements": pl.Int64(),
+    "nbytes": pl.Int64(),
+    "wire_bytes": pl.Int64(),
+    "dtype": pl.Categorical(),
+    "bucket": pl.Int32(),
+    "flags": pl.UInt8(),
+}
+"""Columns of `Trace.spans`, one row an op and rank, in host issue order within a rank.
+
+`issued_ns`: the host issued it (null: unknown). `start_ns`: this rank began it, that is, for a
+collective, this rank arrived; the transfer starts when the last member has arrived
+(docs/adr/0010). `end_ns` >= `start_ns`. `elements`, `nbytes`: what the program asked for (the full
+tensor); `wire_bytes`: what this rank sent.
+"""
+
+SAMPLES: Final[dict[str, pl.DataType]] = {
+    "time_ns": pl.Int64(),
+    "rank": pl.Int32(),
+    "counter": pl.Categorical(),
+    "value": pl.Int64(),
+}
+"""Columns of `Trace.samples`: a counter has `value` from `time_ns` on.
+
+Counters: `memory.KIND` by memory kind, `memory.allocated` (their sum, in host order),
+`memory.in_use` (device order), `memory.reserved`; `bucket.fill` (bytes); `link.NAME` (bytes/s).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A process group: its size, and its ranks where they are known."""
+
+    name: str
+    size: int
+    ranks: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepWindow:
+    """When one rank was in one training step."""
+
+    rank: int
+    step: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankClass:
+    """Ranks that do the same at the same time: `members` are inclusive ranges of ranks.
+
+    The spans hold the rows of all members of a small run, of `representative` alone in a big one.
+    """
+
+    representative: int
+    members: tuple[tuple[int, int], ...]
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """All member ranks, ascending."""
+        return tuple(r for first, last in self.members for r in range(first, last + 1))
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are in the class."""
+        return sum(last - first + 1 for first, last in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class StateBytes:
+    """Bytes of model states that one rank (or each rank of its class) owns, padding included."""
+
+    rank: int
+    parameters: int
+    gradients: int
+    optimizer: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What is needed to turn a step time into tokens per second and MFU.
+
+    FLOPs are model FLOPs of one rank and step: 6 per parameter and token, plus attention,
+    12·layers·hidden·seq per token (`causal`: half of that). `peak_flops` is the device's.
+    """
+
+    n_params: int
+    tokens: int | None
+    flops: int | None
+    flops_causal: int | None
+    peak_flops: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Whether the ranks share a clock, how wrong that may be, and what was added to each rank."""
+
+    aligned: bool
+    error_ns: int | None = None
+    offsets_ns: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """What the maker had to do to the input before it became a trace."""
+
+    events: int = 0
+    repaired: int = 0
+    skipped: int = 0
+    lost: int = 0
+    before_window: int = 0
+    unsized: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What is true of a run as a whole. `engine` says which maker timed it."""
+
+    name: str
+    source: Source
+    world_size: int | None
+    scenario: dict[str, Any] | None = None
+    engine: str | None = None
+    device: str | None = None
+    clock: Clock = Clock(aligned=True, error_ns=0)
+    quality: Quality = Quality()
+    groups: tuple[Group, ...] = ()
+    steps: tuple[StepWindow, ...] = ()
+    classes: tuple[RankClass, ...] = ()
+    states: tuple[StateBytes, ...] = ()
+    model: ModelFacts | None = None
+    finished: bool = True
+    format_version: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A run: `spans` (columns SPANS), `samples` (columns SAMPLES), `meta`.
+
+    `provenance` (when, where, by which versions) is kept beside a run, never part of its identity.
+    """
+
+    spans: pl.DataFrame
+    samples: pl.DataFrame
+    meta: Meta
+    provenance: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that have rows of their own, ascending."""
+        return tuple(self.spans["rank"].unique().sort().to_list())
+
+
+def make_trace(
+    spans: pl.DataFrame | dict[str, Any],
+    meta: Meta,
+    samples: pl.DataFrame | dict[str, Any] | None = None,
+    provenance: dict[str, Any] | None = None,
+) -> Trace:
+    """The only way into `Trace`: casts to the columns, fills absent ones with null, checks the rules.
+
+    Raises TraceFileError if a span ends before it starts, or lacks rank, kind or times.
+    """
+    spans = _conform(spans, SPANS, defaults={"flags": 0})
+    samples = _conform(samples if samples is not None else {}, SAMPLES, defaults={})
+    for column in ("rank", "kind", "stream", "name", "start_ns", "end_ns"):
+        if spans[column].null_count():
+            raise TraceFileError(f"spans of '{meta.name}' lack '{column}' in some rows: fill it")
+    if spans.height and bool((spans["end_ns"] < spans["start_ns"]).any()):
+        raise TraceFileError(f"a span of '{meta.name}' ends before it starts: mend or drop it")
+    return Trace(spans, samples, meta, provenance or {})
+
+
+def _conform(
+    table: pl.DataFrame | dict[str, Any],
+    schema: dict[str, pl.DataType],
+    defaults: dict[str, Any],
+) -> pl.DataFrame:
+    frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)
+    unknown = set(frame.columns) - set(schema)
+    if unknown:
+        raise TraceFileError(f"unknown columns {sorted(unknown)}: known are {', '.join(schema)}")
+    columns = [
+        pl.col(name).cast(dtype)
+        if name in frame.columns
+        else pl.lit(defaults.get(name), dtype=dtype).alias(name)
+        for name, dtype in schema.items()
+    ]
+    if not frame.width:
+        return pl.DataFrame(schema=schema)
+    return frame.select(columns)
+
+
+def expand(trace: Trace, ranks: tuple[int, ...] | None = None) -> Trace:
+    """The same trace with rows for each of `ranks` (default: all), copied from its class.
+
+    Ranks that have rows keep them; ranks of no class stay absent.
+    """
+    present = set(trace.ranks)
+    source_of = {r: c.representative for c in trace.meta.classes for r in c.ranks}
+    wanted = sorted(present | set(source_of)) if ranks is None else list(ranks)
+    pairs = [(r, r if r in present else source_of.get(r)) for r in wanted]
+    copies = pl.DataFrame(
+        {"rank": [s for _, s in pairs], "to": [r for r, _ in pairs]},
+        schema={"rank": pl.Int32, "to": pl.Int32},
+    ).drop_nulls()
+
+    def copied(frame: pl.DataFrame) -> pl.DataFrame:
+        joined = copies.join(frame, on="rank", how="inner", maintain_order="left_right")
+        return joined.with_columns(rank=pl.col("to")).select(frame.columns)
+
+    return Trace(copied(trace.spans), copied(trace.samples), trace.meta, trace.provenance)
+
+
+def meta_to_dict(meta: Meta) -> dict[str, Any]:
+    """`meta` as JSON-ready dictionaries and lists (the content of `run.json`)."""
+    return asdict(meta)
+
+
+def meta_from_dict(record: dict[str, Any]) -> Meta:
+    """The inverse of `meta_to_dict`. Raises TraceFileError on missing or unknown fields."""
+    try:
+        fields = dict(record)
+        fields["clock"] = Clock(
+            **{**fields["clock"], "offsets_ns": tuple(map(tuple, fields["clock"]["offsets_ns"]))}
+        )
+        quality = fields["quality"]
+        fields["quality"] = Quality(**{**quality, "warnings": tuple(quality["warnings"])})
+        fields["groups"] = tuple(
+            Group(g["name"], g["size"], None if g["ranks"] is None else tuple(g["ranks"]))
+            for g in fields["groups"]
+        )
+        fields["steps"] = tuple(StepWindow(**s) for s in fields["steps"])
+        fields["classes"] = tuple(
+            RankClass(c["representative"], tuple((a, b) for a, b in c["members"]))
+            for c in fields["classes"]
+        )
+        fields["states"] = tuple(StateBytes(**s) for s in fields["states"])
+        fields["model"] = None if fields["model"] is None else ModelFacts(**fields["model"])
+        return Meta(**fields)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TraceFileError(f"run.json does not describe a run ({error}): import it again") from None
