@@ -1,0 +1,169 @@
+"""A plan with times: what the engines run, whether it came from a schedule or from a peer's file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zerosim.cluster import Cluster
+from zerosim.collectives import Transfer, alone_ns, capacities, transfer
+from zerosim.compute import compute_ns
+from zerosim.kinds import COMMUNICATION
+from zerosim.plan import Axis, Plan
+from zerosim.units import seconds_to_ns
+
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A message-level ring: `message_ns` a hop, `endpoint_ns` to take a message up."""
+
+    message_ns: int
+    endpoint_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One op with its times in ns.
+
+    `after` are all ops it waits for: the plan's, the one before it on its communicator, and the one
+    before it on its stream. `axis` is an index into the program's axes, None for a local op.
+    `transfer` is what a collective puts on the links; `ring` replaces the common end of its members.
+    """
+
+    stream: int
+    after: tuple[int, ...]
+    issue_ns: int
+    duration_ns: int
+    axis: int | None = None
+    transfer: Transfer | None = None
+    ring: Ring | None = None
+    blocks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Timed ops in issue order for `n_ranks` ranks. `capacity` is bytes/s of each link."""
+
+    n_ranks: int
+    ops: tuple[Timed, ...]
+    axes: tuple[Axis, ...]
+    capacity: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """What differs between ranks.
+
+    `speed`: (rank, factor) stretches all compute of a rank; `jitter`: relative spread of every op on
+    every rank, lognormal, drawn from `seed`; `durations`: (op, ns per rank) given outright.
+    """
+
+    speed: tuple[tuple[int, float], ...] = ()
+    jitter: float = 0.0
+    seed: int = 0
+    durations: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+    @property
+    def every_rank_differs(self) -> bool:
+        """Whether no two ranks can be told to behave alike."""
+        return self.jitter > 0 or bool(self.durations)
+
+
+EQUAL = Variation()
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When: int64 arrays of shape [ops, classes], in ns from the start.
+
+    `issued`: the host began to issue it; `start`: this rank arrived; `end`.
+    """
+
+    issued: Int
+    start: Int
+    end: Int
+
+
+def timed(plan: Plan, cluster: Cluster) -> Program:
+    """Give every op of a plan its duration on a cluster."""
+    axis_index = {axis.name: i for i, axis in enumerate(plan.axes)}
+    streams: dict[str, int] = {}
+    last_on_stream: dict[str, int] = {}
+    last_on_communicator: dict[str, int] = {}
+    capacity = capacities(cluster)
+    costs: dict[tuple[object, ...], tuple[int, Transfer | None]] = {}
+    issue = seconds_to_ns(cluster.host.issue_s), seconds_to_ns(cluster.host.collective_s)
+    ops: list[Timed] = []
+    for op in plan.ops:
+        before = [*op.after]
+        if op.stream in last_on_stream:
+            before.append(last_on_stream[op.stream])
+        if op.communicator is not None and op.communicator in last_on_communicator:
+            before.append(last_on_communicator[op.communicator])
+        key = (op.kind, op.flops, op.memory_bytes, op.elements, op.dtype, op.group)
+        if key not in costs:
+            costs[key] = _cost(op.kind, op.flops, op.memory_bytes, op.nbytes, op.group, plan, cluster)
+        duration, moved = costs[key]
+        collective = op.kind in COMMUNICATION
+        ops.append(
+            Timed(
+                stream=streams.setdefault(op.stream, len(streams)),
+                after=tuple(dict.fromkeys(before)),
+                issue_ns=issue[collective] if duration or collective else 0,
+                duration_ns=duration,
+                axis=None if op.group is None else axis_index[op.group],
+                transfer=moved,
+                blocks=op.blocks,
+            )
+        )
+        last_on_stream[op.stream] = op.id
+        if op.communicator is not None:
+            last_on_communicator[op.communicator] = op.id
+    return Program(plan.world_size, tuple(ops), plan.axes, capacity)
+
+
+def _cost(
+    kind: object,
+    flops: int,
+    memory_bytes: int,
+    nbytes: int | None,
+    group: str | None,
+    plan: Plan,
+    cluster: Cluster,
+) -> tuple[int, Transfer | None]:
+    if kind not in COMMUNICATION or nbytes is None:
+        return compute_ns(flops, memory_bytes, cluster.device), None
+    axis = next(axis for axis in plan.axes if axis.name == group)
+    moved = transfer(COMMUNICATION[COMMUNICATION.index(kind)], nbytes, axis.size, cluster, axis.stride)
+    return alone_ns(moved, capacities(cluster)), moved
+
+
+def durations(program: Program, variation: Variation, ranks: Sequence[int]) -> list[Int | int]:
+    """What each op takes on each of `ranks`: a number where all agree, else an array.
+
+    Jitter of an op is drawn from (seed, op) for ranks in order, so it depends on nothing else.
+    """
+    given = dict(variation.durations)
+    factors = np.ones(program.n_ranks)
+    for rank, factor in variation.speed:
+        factors[rank] = factor
+    chosen = np.asarray(ranks)
+    uniform = bool((factors == 1.0).all()) and not variation.jitter
+    rows: list[Int | int] = []
+    for i, op in enumerate(program.ops):
+        if i in given:
+            rows.append(np.asarray(given[i], dtype=np.int64)[chosen])
+        elif uniform or op.axis is not None or op.duration_ns == 0:
+            rows.append(op.duration_ns)
+        else:
+            stretch = factors
+            if variation.jitter:
+                draw = np.random.default_rng((variation.seed, i)).standard_normal(program.n_ranks)
+                stretch = factors * np.exp(variation.jitter * draw)
+            rows.append(np.rint(op.duration_ns * stretch[chosen]).astype(np.int64))
+    return rows

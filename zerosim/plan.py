@@ -1,0 +1,217 @@
+"""A plan: the program of a rank, as ops in the order in which its host issues them.
+
+# Note [Streams are CUDA streams]
+One host thread issues ops in order. Ops of a stream run in order. An op waits for the ops in
+`after`. Collectives of one communicator run one at a time, in issue order, whatever their stream,
+and a collective starts when its last member has arrived. Memory is allocated when the host issues
+an op and dropped once it has issued the op that frees it. The program is the same for all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from zerosim.errors import PlanError
+from zerosim.kinds import COMMUNICATION, MEMORY_KINDS, PREFIX, Kind
+from zerosim.units import dtype_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Memory an op takes: `key` names it for the op that frees it, `kind` is a memory kind."""
+
+    key: str
+    kind: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One thing to do. `after` are ids of earlier ops; `elements` of a collective are the full tensor's.
+
+    `flops` and `memory_bytes` are the work of a compute op; `blocks` makes the host wait for its end.
+    """
+
+    id: int
+    name: str
+    kind: Kind
+    stream: str
+    after: tuple[int, ...] = ()
+    unit: str | None = None
+    flops: int = 0
+    memory_bytes: int = 0
+    elements: int | None = None
+    dtype: str | None = None
+    group: str | None = None
+    communicator: str | None = None
+    bucket: int | None = None
+    allocates: tuple[Allocation, ...] = ()
+    frees: tuple[str, ...] = ()
+    blocks: bool = False
+    step: int = 1
+    micro_batch: int = 0
+
+    @property
+    def nbytes(self) -> int | None:
+        """Bytes of the full tensor, None if the op has none."""
+        if self.elements is None or self.dtype is None:
+            return None
+        return self.elements * dtype_bytes(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Process groups of one shape: `size` ranks, `stride` apart (all ranks: the world, 1)."""
+
+    name: str
+    size: int
+    stride: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Ops in issue order, the process groups they name, and what each rank holds throughout."""
+
+    name: str
+    world_size: int
+    ops: tuple[Op, ...]
+    axes: tuple[Axis, ...]
+    persistent: tuple[Allocation, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a plan that could not be carried out."""
+        _check(self)
+
+    @property
+    def order(self) -> str:
+        """Names of computing and communicating ops in issue order: `AG0 F0 … OPT`."""
+        return " ".join(op.name for op in self.ops if op.kind is not Kind.FILL)
+
+
+def _check(plan: Plan) -> None:
+    axes = {axis.name for axis in plan.axes}
+    for axis in plan.axes:
+        if axis.size < 1 or plan.world_size % (axis.size * axis.stride):
+            raise PlanError(
+                f"group '{axis.name}' of {axis.size} ranks {axis.stride} apart does not divide "
+                f"{plan.world_size} ranks: choose sizes that do"
+            )
+    live: dict[str, int] = {}
+    for position, op in enumerate(plan.ops):
+        _check_op(op, position, axes)
+        for allocation in op.allocates:
+            _check_allocation(allocation, op.name)
+            if allocation.key in live:
+                raise PlanError(f"op '{op.name}' allocates '{allocation.key}' twice: free it first")
+            live[allocation.key] = position
+        for key in op.frees:
+            if live.pop(key, None) is None:
+                raise PlanError(f"op '{op.name}' frees '{key}', which nothing holds: allocate it first")
+    for allocation in plan.persistent:
+        _check_allocation(allocation, plan.name)
+
+
+def _check_op(op: Op, position: int, axes: set[str]) -> None:
+    if op.id != position:
+        raise PlanError(f"op '{op.name}' has id {op.id} at position {position}: number them in order")
+    if any(not 0 <= before < position for before in op.after):
+        raise PlanError(f"op '{op.name}' waits for {op.after}: it may wait for earlier ops only")
+    if op.flops < 0 or op.memory_bytes < 0 or (op.elements is not None and op.elements < 0):
+        raise PlanError(f"op '{op.name}' has negative work: give 0 or more")
+    if op.kind in COMMUNICATION:
+        if op.group not in axes:
+            raise PlanError(f"op '{op.name}' uses group '{op.group}': known are {sorted(axes)}")
+        if op.communicator is None or op.nbytes is None:
+            raise PlanError(f"collective '{op.name}' needs a communicator, elements and a dtype")
+
+
+def _check_allocation(allocation: Allocation, owner: str) -> None:
+    if allocation.kind not in MEMORY_KINDS or allocation.nbytes < 0:
+        raise PlanError(
+            f"'{owner}' allocates {allocation.nbytes} B of '{allocation.kind}': "
+            f"give 0 B or more of {', '.join(MEMORY_KINDS)}"
+        )
+
+
+@dataclass(slots=True)
+class PlanWriter:
+    """Writes a plan op by op, in issue order; `written` takes what it has made so far."""
+
+    ops: list[Op] = field(default_factory=list)
+    step: int = 1
+    micro_batch: int = 0
+
+    def compute(
+        self,
+        kind: Kind,
+        unit: str,
+        *,
+        after: Iterable[int] = (),
+        flops: int = 0,
+        memory_bytes: int = 0,
+        elements: int | None = None,
+        dtype: str | None = None,
+        bucket: int | None = None,
+        allocates: tuple[Allocation, ...] = (),
+        frees: tuple[str, ...] = (),
+    ) -> int:
+        """Append an op of the compute stream; returns its id."""
+        return self._append(
+            Op(
+                id=len(self.ops),
+                name=PREFIX[kind] + unit,
+                kind=kind,
+                stream="compute",
+                after=tuple(after),
+                unit=unit or None,
+                flops=flops,
+                memory_bytes=memory_bytes,
+                elements=elements,
+                dtype=dtype,
+                bucket=bucket,
+                allocates=allocates,
+                frees=frees,
+                step=self.step,
+                micro_batch=self.micro_batch,
+            )
+        )
+
+    def collective(
+        self,
+        kind: Kind,
+        unit: str,
+        *,
+        elements: int,
+        dtype: str,
+        after: Iterable[int] = (),
+        group: str = "world",
+        communicator: str = "world",
+        bucket: int | None = None,
+        allocates: tuple[Allocation, ...] = (),
+        frees: tuple[str, ...] = (),
+    ) -> int:
+        """Append a collective on the stream of its kind; returns its id."""
+        return self._append(
+            Op(
+                id=len(self.ops),
+                name=PREFIX[kind] + unit,
+                kind=kind,
+                stream=kind.value,
+                after=tuple(after),
+                unit=unit,
+                elements=elements,
+                dtype=dtype,
+                group=group,
+                communicator=communicator,
+                bucket=bucket,
+                allocates=allocates,
+                frees=frees,
+                step=self.step,
+                micro_batch=self.micro_batch,
+            )
+        )
+
+    def _append(self, op: Op) -> int:
+        self.ops.append(op)
+        return op.id

@@ -1,0 +1,26 @@
+"""ZeRO-2: optimizer states and gradients are sharded; parameters are gathered after the update."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zerosim.numerics import Numerics
+from zerosim.plan import Plan
+from zerosim.schedules.zero1 import sharded_update
+from zerosim.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Zero2Options:
+    """`bucket_bytes`: a bucket closes when it reaches or passes this; None: one bucket a unit."""
+
+    bucket_bytes: int | None = None
+
+
+def zero2(
+    workload: Workload, n_ranks: int, numerics: Numerics, options: Zero2Options, steps: int = 1
+) -> Plan:
+    """The textbook ZeRO-2 step: 2Ψ(N-1)/N on the wire a micro-batch (arXiv 1910.02054 §7.2)."""
+    return sharded_update(
+        "zero2", workload, n_ranks, numerics, options.bucket_bytes, steps, keep_gradients=False
+    )

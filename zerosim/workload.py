@@ -1,0 +1,96 @@
+"""What is trained: units of parameters, and the layers that compute with them in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from zerosim.errors import ScenarioError
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    @property
+    def numel(self) -> int:
+        """Elements of the tensor."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Parameters that are gathered and freed together (an FSDP unit, a module's own parameters)."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def numel(self) -> int:
+        """Elements of the unit, without padding."""
+        return sum(p.numel for p in self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One piece of the forward pass, computed at once with the parameters of `unit`.
+
+    FLOPs and element counts are of one micro-batch on one rank. `forward_elements` and
+    `backward_elements` are elements read and written beside the matrix products (for the roofline);
+    `activations` are the elements kept for the backward, `logits` those of the output scores.
+    """
+
+    name: str
+    unit: int
+    forward_flops: int
+    backward_flops: int
+    activations: int
+    logits: int = 0
+    forward_elements: int = 0
+    backward_elements: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A model and its micro-batch. `attention` is (layers, hidden, sequence), for model FLOPs."""
+
+    name: str
+    units: tuple[Unit, ...]
+    layers: tuple[Layer, ...]
+    tokens: int
+    micro_batches: int = 1
+    attention: tuple[int, int, int] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an empty model and a layer of no unit."""
+        if not self.layers or not self.units:
+            raise ScenarioError(f"workload '{self.name}' has 0 layers: give at least one")
+        for layer in self.layers:
+            if not 0 <= layer.unit < len(self.units):
+                raise ScenarioError(
+                    f"layer '{layer.name}' names unit {layer.unit}: there are {len(self.units)}"
+                )
+
+    @property
+    def n_params(self) -> int:
+        """Ψ: all parameters, without padding."""
+        return sum(unit.numel for unit in self.units)
+
+    def model_flops(self, *, causal: bool = False) -> int:
+        """Model FLOPs of one rank and step: 6 per parameter and token, plus attention.
+
+        Attention is 12·layers·hidden·seq per token, half of it if `causal` (PaLM's convention,
+        arXiv 2204.02311 appendix B).
+        """
+        per_token = 6 * self.n_params
+        if self.attention is not None:
+            n_layers, hidden, sequence = self.attention
+            per_token += (6 if causal else 12) * n_layers * hidden * sequence
+        return per_token * self.tokens * self.micro_batches
+
+    def uses(self, unit: int) -> tuple[int, ...]:
+        """Indices of the layers that compute with `unit`, in forward order."""
+        return tuple(i for i, layer in enumerate(self.layers) if layer.unit == unit)
