@@ -20,10 +20,19 @@ Int = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A message-level ring: `message_ns` a hop, `endpoint_ns` to take a message up."""
+    """A message-level ring of all ranks, or rings within rings.
 
-    message_ns: int
+    `phases`, in the order they run: (ranks in the ring, ranks between neighbours, ns of a message).
+    `endpoint_ns` is what it takes a rank to take a message up.
+    """
+
+    phases: tuple[tuple[int, int, int], ...]
     endpoint_ns: int
+
+    @property
+    def together_ns(self) -> int:
+        """How long it takes when all ranks start together."""
+        return sum((n - 1) * message + n * self.endpoint_ns for n, _, message in self.phases)
 
 
 @dataclass(frozen=True, slots=True)
