@@ -1,0 +1,1 @@
+"""The dashboard: learn how ZeRO works, explore a run, compare two. Start it with `zerosim dashboard`."""

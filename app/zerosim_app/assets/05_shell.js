@@ -1,0 +1,48 @@
+// The header: theme (auto, light, dark), the current page in the navigation, keyboard help on "?".
+(function () {
+  "use strict";
+  const media = window.matchMedia("(prefers-color-scheme: dark)");
+  const resolve = (choice) => (choice === "auto" ? (media.matches ? "dark" : "light") : choice);
+  const known = (choice) => ["auto", "light", "dark"].includes(choice);
+  let choice = null;
+
+  const zs = {
+    theme(fromSwitch, _stamp, stored) {
+      const asked = dash_clientside.callback_context.triggered_id;
+      if (asked === "theme-switch" && choice !== null) choice = fromSwitch;
+      else if (choice === null) choice = known(stored) ? stored : "auto";
+      const scheme = resolve(choice);
+      const same = dash_clientside.no_update;
+      return [
+        scheme,
+        scheme,
+        fromSwitch === choice ? same : choice,
+        stored === choice ? same : choice,
+      ];
+    },
+    nav(pathname) {
+      const here = "/" + String(pathname || "/").split("/")[1];
+      return ["/", "/learn", "/explore", "/compare", "/runs"].map((path) =>
+        path === here ? "zs-nav zs-here" : "zs-nav",
+      );
+    },
+    help(clicks, opened) {
+      return !opened;
+    },
+  };
+  window.dash_clientside = Object.assign({}, window.dash_clientside, { zs });
+
+  media.addEventListener("change", () => {
+    if (choice !== "auto") return;
+    dash_clientside.set_props("mantine", { forceColorScheme: resolve("auto") });
+    dash_clientside.set_props("theme", { data: resolve("auto") });
+  });
+
+  const typing = (element) =>
+    element.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName);
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "?" || event.ctrlKey || event.metaKey || typing(event.target)) return;
+    event.preventDefault();
+    document.getElementById("help-open")?.click();
+  });
+})();

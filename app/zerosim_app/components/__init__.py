@@ -1,0 +1,1 @@
+"""Parts of pages: pure functions that return component trees."""

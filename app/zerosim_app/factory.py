@@ -1,0 +1,70 @@
+"""Makes the dashboard: one function from a library of runs to a Dash app, without global state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from dash import Dash
+
+from zerosim_app import pages, routes
+from zerosim_app.colours import stylesheet
+from zerosim_app.components import shell
+from zerosim_app.config import MAX_UPLOAD_BYTES, examples_path
+from zerosim_app.jobs import Jobs, put_jobs
+from zerosim_app.shelf import Shelf, put_shelf
+
+_INDEX: Final = """<!DOCTYPE html>
+<html lang="en">
+  <head>
+    {%metas%}
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <title>{%title%}</title>
+    <link rel="icon" href="data:,">
+    <script>
+      // Before the first paint, so that a dark page never flashes white.
+      (function () {
+        var choice = "auto";
+        try { choice = JSON.parse(localStorage.getItem("theme-choice")) || "auto"; } catch (e) {}
+        var dark = choice === "dark" ||
+          (choice === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
+        document.documentElement.setAttribute(
+          "data-mantine-color-scheme", dark ? "dark" : "light");
+      })();
+    </script>
+    {%css%}
+    <style>{palette}</style>
+  </head>
+  <body>
+    {%app_entry%}
+    <footer>{%config%}{%scripts%}{%renderer%}</footer>
+  </body>
+</html>"""
+
+
+def create_app(
+    library: Path,
+    *,
+    examples: Path | None = None,
+    max_upload_bytes: int = MAX_UPLOAD_BYTES,
+) -> Dash:
+    """The dashboard over the runs in `library`, with the examples beside them. Serve `app.server`."""
+    app = Dash(
+        "zerosim_app",
+        use_pages=True,
+        pages_folder="",
+        assets_folder=str(Path(__file__).parent / "assets"),
+        title="zerosim",
+        update_title=None,
+        suppress_callback_exceptions=True,
+        index_string=_INDEX.replace("{palette}", stylesheet()),
+    )
+    shelf = Shelf(library, examples or examples_path())
+    put_shelf(app.server, shelf)
+    app.server.register_blueprint(routes.blueprint(shelf))
+    put_jobs(app.server, Jobs())
+    app.server.config["MAX_CONTENT_LENGTH"] = max_upload_bytes * 2
+    app.layout = shell.shell
+    shell.register(app)
+    pages.register(app)
+    return app
