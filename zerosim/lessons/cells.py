@@ -15,7 +15,7 @@ from zerosim.workload import Workload
 Fill = Literal[
     "empty",  # nothing of this layer
     "shard",  # this rank's own part only
-    "gathered",  # all parts, those of the other ranks on loan
+    "gathered",  # all parts, those of the other ranks arriving or on loan
     "full",  # all parts, for good
     "stale",  # all parts, but only the own one is up to date
     "local",  # gradients of the whole layer, from this rank's micro-batch alone
@@ -124,7 +124,7 @@ def _held(fixed: _Fixed, live: _Live, op: Op | None) -> Held:
         nbytes[allocation.kind] += allocation.nbytes
     cells: dict[tuple[str, str], Fill] = {}
     for unit in fixed.units:
-        cells["parameters", unit] = _parameters(fixed, live, unit)
+        cells["parameters", unit] = _parameters(fixed, live, unit, op)
         cells["gradients", unit] = _gradients(fixed, live, unit, op)
         cells["optimizer", unit] = "full" if fixed.whole_optimizer else "shard"
         kept = any(a.kind == "activations" and o.unit == unit for a, o in now)
@@ -132,8 +132,9 @@ def _held(fixed: _Fixed, live: _Live, op: Op | None) -> Held:
     return Held(op, cells, nbytes)
 
 
-def _parameters(fixed: _Fixed, live: _Live, unit: str) -> Fill:
-    if any(a.kind == "gathered" and o.unit == unit for a, o in live.by_key.values()):
+def _parameters(fixed: _Fixed, live: _Live, unit: str, op: Op | None) -> Fill:
+    arriving = op is not None and op.kind is Kind.ALL_GATHER and unit in _units_of(fixed, op)
+    if arriving or any(a.kind == "gathered" and o.unit == unit for a, o in live.by_key.values()):
         return "gathered"
     if not fixed.whole_parameters:
         return "shard"

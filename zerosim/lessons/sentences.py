@@ -21,6 +21,7 @@ class Story:
     gathers: Mapping[int, int]
     sharded: bool
     owns_all: bool
+    drops: bool
 
 
 def story(plan: Plan, first: Held, step: int) -> Story:
@@ -31,14 +32,17 @@ def story(plan: Plan, first: Held, step: int) -> Story:
         if op.step == step and op.kind is Kind.ALL_GATHER:
             counts[op.unit] = counts.get(op.unit, 0) + 1
             gathers[op.id] = counts[op.unit]
+    made = {a.key: a.kind for op in plan.ops for a in op.allocates}
+    copies = [op for op in plan.ops if op.kind is Kind.FILL]
     fills = {(column, fill) for (column, _), fill in first.cells.items()}
     return Story(
         n_ranks=plan.world_size,
         first=first,
-        made={a.key: a.kind for op in plan.ops for a in op.allocates},
+        made=made,
         gathers=gathers,
         sharded=("parameters", "shard") in fills,
         owns_all=("optimizer", "full") in fills,
+        drops=any(made.get(key) == "gradients" for op in copies for key in op.frees),
     )
 
 
@@ -65,6 +69,13 @@ def during(told: Story, held: Held, op: Op) -> str:
     """The state while `op` runs."""
     tell = _TELLERS.get(op.kind)
     return tell(told, held, op) if tell else f"{op.name} runs."
+
+
+def aside(told: Story, op: Op) -> str:
+    """`free` or `keep`: what becomes of a gathered layer after the op; empty if there is none."""
+    if not told.sharded or op.kind not in (Kind.FORWARD, Kind.BACKWARD):
+        return ""
+    return "free" if _frees(told, op, "gathered") else "keep"
 
 
 def _gather(told: Story, _: Held, op: Op) -> str:
@@ -104,9 +115,8 @@ def _backward(told: Story, _: Held, op: Op) -> str:
     return f"{text} Then they are freed." if _frees(told, op, "gathered") else text
 
 
-def _reduce_scatter(told: Story, held: Held, op: Op) -> str:
-    keeps = held.cells.get(("gradients", op.unit or "")) == "both"
-    rest = "its whole local gradients stay too" if keeps else "the rest is dropped"
+def _reduce_scatter(told: Story, _: Held, op: Op) -> str:
+    rest = "the rest is dropped" if told.drops else "its whole local gradients stay too"
     return (
         f"Reduce-scatter: the gradients of {_layer(op)} ({_whole(op)}) are summed over the "
         f"{told.n_ranks} ranks; each keeps its part of the sum ({_shard(told, op)}), and {rest}."

@@ -23,6 +23,14 @@ _PHASE: Final[dict[Kind, Phase]] = {
     Kind.BACKWARD: "backward",
     Kind.OPTIMIZER: "update",
 }
+_WORKS_ON: Final[dict[Kind, tuple[str, ...]]] = {
+    Kind.ALL_GATHER: ("parameters",),
+    Kind.FORWARD: ("parameters", "activations"),
+    Kind.BACKWARD: ("parameters", "activations", "gradients"),
+    Kind.REDUCE_SCATTER: ("gradients",),
+    Kind.ALL_REDUCE: ("gradients",),
+    Kind.OPTIMIZER: ("parameters", "gradients", "optimizer"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,8 @@ class State:
 
     `cells` are equal on all ranks but for which part is their own. `nbytes`: bytes by memory kind
     of one rank. `start_ns`, `end_ns`: when the op runs on rank 0, since the step's start.
-    `meanwhile`: ops that run at the same time on other streams.
+    `meanwhile`: ops that run at the same time on other streams. `hot`: the (column, unit) that the
+    op works on. `aside`: what becomes of a gathered layer after the op, in a word.
     """
 
     index: int
@@ -46,6 +55,8 @@ class State:
     end_ns: int
     stream: str | None
     meanwhile: tuple[str, ...]
+    hot: tuple[tuple[str, str], ...] = ()
+    aside: str = ""
 
     @property
     def total_bytes(self) -> int:
@@ -73,7 +84,22 @@ def states(plan: Plan, workload: Workload, numerics: Numerics, trace: Trace) -> 
     told = sentences.story(plan, held[0], step)
     end = max(t.end_ns for t in timed)
     middle = [
-        _state(i, h, t, phases[t.op.id], sentences.during(told, h, t.op), _meanwhile(t, timed))
+        State(
+            index=i,
+            name=t.op.name,
+            kind=t.op.kind,
+            phase=phases[t.op.id],
+            unit=t.op.unit,
+            sentence=sentences.during(told, h, t.op),
+            cells=h.cells,
+            nbytes=tuple(h.nbytes.items()),
+            start_ns=t.start_ns,
+            end_ns=t.end_ns,
+            stream=t.op.stream,
+            meanwhile=_meanwhile(t, timed),
+            hot=tuple(_hot(h, t.op)),
+            aside=sentences.aside(told, t.op),
+        )
         for i, (h, t) in enumerate(zip(held[1:-1], timed, strict=True), start=1)
     ]
     first = _edge(0, held[0], "before", sentences.before(told), 0)
@@ -110,24 +136,14 @@ def _meanwhile(this: _Timed, timed: Iterable[_Timed]) -> tuple[str, ...]:
     )
 
 
-def _state(
-    index: int, held: Held, timed: _Timed, phase: Phase, sentence: str, meanwhile: tuple[str, ...]
-) -> State:
-    op = timed.op
-    return State(
-        index=index,
-        name=op.name,
-        kind=op.kind,
-        phase=phase,
-        unit=op.unit,
-        sentence=sentence,
-        cells=held.cells,
-        nbytes=tuple(held.nbytes.items()),
-        start_ns=timed.start_ns,
-        end_ns=timed.end_ns,
-        stream=op.stream,
-        meanwhile=meanwhile,
-    )
+def _hot(held: Held, op: Op) -> Iterator[tuple[str, str]]:
+    columns = _WORKS_ON.get(op.kind, ())
+    for column, unit in held.cells:
+        if column not in columns:
+            continue
+        moving = held.cells[column, unit] == "moving"
+        if op.kind is Kind.OPTIMIZER or unit == op.unit or moving:
+            yield column, unit
 
 
 def _edge(index: int, held: Held, phase: Phase, sentence: str, at_ns: int) -> State:

@@ -1,0 +1,60 @@
+"""What a machine file says: rates by dtype, links, costs, each with its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zerosim.cluster import Cluster, Device, Host, Link
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A kind of node. `peak_flops` is by dtype (torch's names); the other fields are Cluster's."""
+
+    name: str
+    device: str
+    ranks_per_node: int
+    peak_flops: dict[str, float]
+    memory_bytes: int
+    memory_bandwidth: float
+    efficiency: float
+    launch_s: float
+    intra: Link
+    inter: Link
+    host: Host
+    base_s: float
+    sources: dict[str, str]
+    backend: str = "nccl"
+
+    def cluster(self, world_size: int, dtype: str) -> Cluster:
+        """`world_size` ranks on as many of these nodes as they need, computing in `dtype`."""
+        return Cluster(
+            name=self.name,
+            world_size=world_size,
+            ranks_per_node=self.ranks_per_node,
+            device=Device(
+                name=self.device,
+                peak_flops=self.peak_flops.get(dtype, self.peak_flops["float32"]),
+                memory_bytes=self.memory_bytes,
+                memory_bandwidth=self.memory_bandwidth,
+                efficiency=self.efficiency,
+                launch_s=self.launch_s,
+            ),
+            intra=self.intra,
+            inter=self.inter,
+            host=self.host,
+            base_s=self.base_s,
+            backend=self.backend,
+            sources=self.sources,
+        )
+
+
+NCCL_BASE_S = 8.4e-6
+NVLINK_HOP_S = 3.4e-6
+NETWORK_HOP_S = 14e-6
+NCCL_SOURCE = "NVIDIA/nccl src/graph/tuning.cc @5067397: ring, Simple protocol"
+HOST = Host(issue_s=5e-6, collective_s=22e-6)
+HOST_SOURCE = (
+    "kernel launch 4-6 µs assumed; a collective 22-25 µs fitted on the published 8xH200 "
+    "all-reduce curve (stas00/ml-engineering @744d01e)"
+)

@@ -1,0 +1,113 @@
+"""Files as bytes: read whole within a limit, unzipped by what they hold, never by their suffix."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from zerosim.errors import TraceFileError
+
+MAX_BYTES: Final = 4 * 2**30
+"""The most bytes one file may unfold to; more is a mistake or an attack."""
+
+_CHUNK: Final = 16 * 2**20
+_GZIP: Final = b"\x1f\x8b"
+_MAGIC: Final = (
+    (b"PK\x03\x04", "a zip archive"),
+    (b"SQLite format 3\x00", "an SQLite database (an Nsight Systems export?)"),
+    (b"PAR1", "a Parquet table"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard file"),
+    (b"\x7fELF", "a program"),
+)
+_JSON_KEYS: Final = (
+    ((b'"nodes"', b'"schema"'), "a PyTorch execution trace (ET), not a Kineto trace"),
+    ((b'"workload_graph"',), "a Chakra trace"),
+    ((b'"pg_config"', b'"entries"'), "a flight recorder dump"),
+    ((b'"coll_perf"',), "an NCCL Inspector log"),
+    ((b'"spans.parquet"',), "a description of a run"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file holds, unzipped, and what was odd about it."""
+
+    path: Path
+    data: bytes
+    warnings: tuple[str, ...] = ()
+
+
+def read_content(path: Path, limit: int = MAX_BYTES) -> Content:
+    """The bytes of `path`, gunzipped if they are gzip (several members are one file).
+
+    Raises TraceFileError if it cannot be read, is a damaged or cut gzip, or is over `limit` bytes.
+    """
+    try:
+        with path.open("rb") as file:
+            zipped = file.read(2) == _GZIP
+            file.seek(0)
+            if zipped:
+                return _unzipped(path, file, limit)
+            return Content(path, _bounded(path, file, limit))
+    except OSError as error:
+        reason = error.strerror or error
+        raise TraceFileError(f"cannot read '{path}': {reason}; check the path") from None
+
+
+def describe(data: bytes) -> str:
+    """What `data` looks like, as a phrase for an error message: `a zip archive`."""
+    if not data.strip():
+        return "an empty file"
+    if data[:1] == b"\x80" and data[1:2] in b"\x02\x03\x04\x05":
+        return "a Python pickle, which is a program and is never loaded"
+    if data[257:262] == b"ustar":
+        return "a tar archive: unpack it"
+    for magic, what in _MAGIC:
+        if data.startswith(magic):
+            return what
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return _describe_json(data)
+    return "not JSON" if b"\0" not in data[:4096] else "a binary file of unknown format"
+
+
+def _describe_json(data: bytes) -> str:
+    head = data[: 2**20]
+    for keys, what in _JSON_KEYS:
+        if all(key in head for key in keys):
+            return what
+    return "JSON without trace events"
+
+
+def _bounded(path: Path, file: BinaryIO | gzip.GzipFile, limit: int) -> bytes:
+    data = bytearray()
+    while chunk := file.read(min(_CHUNK, limit + 1)):
+        data += chunk
+        if len(data) > limit:
+            raise TraceFileError(
+                f"'{path}' holds more than {limit} bytes: record fewer steps, or cut it"
+            )
+    return bytes(data)
+
+
+def _unzipped(path: Path, file: BinaryIO, limit: int) -> Content:
+    data = bytearray()
+    try:
+        with gzip.GzipFile(fileobj=file) as unzip:
+            while chunk := unzip.read(min(_CHUNK, limit + 1)):
+                data += chunk
+                if len(data) > limit:
+                    raise TraceFileError(
+                        f"'{path}' unfolds to more than {limit} bytes: record fewer steps, or cut it"
+                    )
+    except EOFError:
+        raise TraceFileError(
+            f"'{path}' is a truncated gzip file ({len(data)} bytes came out): copy or export it again"
+        ) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        if not data or "Not a gzipped" not in str(error):
+            raise TraceFileError(f"'{path}' is a damaged gzip file ({error}): copy it again") from None
+        return Content(path, bytes(data), (f"'{path.name}' has bytes after its gzip end: ignored",))
+    return Content(path, bytes(data))

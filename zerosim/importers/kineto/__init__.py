@@ -1,0 +1,130 @@
+"""Kineto / Chrome traces (JSON, one file a rank) to recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from zerosim.errors import TraceFileError
+from zerosim.importers.content import Content
+from zerosim.importers.kineto import header as heads
+from zerosim.importers.kineto.called import called_spans
+from zerosim.importers.kineto.events import Events, sort_events
+from zerosim.importers.kineto.facts import Facts, from_metadata
+from zerosim.importers.kineto.gloo import gloo_spans, is_gloo
+from zerosim.importers.kineto.gpu import gpu_spans
+from zerosim.importers.kineto.memory import memory_samples
+from zerosim.importers.kineto.steps import step_windows
+from zerosim.importers.kineto.times import fits_float
+from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
+from zerosim.importers.recording import Recording, Window
+from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.trace import Flag, Group, Quality
+
+
+def sniff(data: bytes) -> bool:
+    """Whether `data` is a Chrome trace: an object with `traceEvents`, or a list of events."""
+    start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    if start == b"[":
+        return b'"ph"' in data[: 2**16]
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "traceEvents".encode("utf-16-le")[:-1] in data
+    return start == b"{" and b'"traceEvents"' in data
+
+
+def parse(content: Content) -> Recording:
+    """The recording in one file. Raises TraceFileError for a file that cannot be read as a trace."""
+    parsed = parse_json(content)
+    header, listed = _split(content, parsed)
+    if not all(fits_float(event.get("ts")) for event in listed if isinstance(event, dict)):
+        parsed = parse_exactly(content)
+        header, listed = _split(content, parsed)
+    events = sort_events(listed, heads.base_ns(header))
+    windows = step_windows(events.steps)
+    device = heads.device_of(events.gpu)
+    groups = _groups(header, events)
+    spans = _spans(events, windows, groups)
+    quality = _quality(content, parsed, spans, len(listed), len(events.skipped))
+    return Recording(
+        source=content.path.name,
+        rank=heads.rank(header),
+        world_size=heads.world_size(header),
+        device=heads.device_name(header, device),
+        spans=spans,
+        samples=memory_samples(events.memory, device),
+        windows=windows,
+        groups=groups,
+        absolute=heads.is_absolute(_first(spans, windows)),
+        quality=quality,
+    )
+
+
+def _split(content: Content, parsed: Parsed) -> tuple[dict[str, Any], list[Any]]:
+    document = parsed.document
+    header: dict[str, Any] = document if isinstance(document, dict) else {}
+    listed = header.get("traceEvents") if isinstance(document, dict) else document
+    if not isinstance(listed, list):
+        raise TraceFileError(f"'{content.path}' has no list of traceEvents: give a Kineto trace")
+    return header, listed
+
+
+def _spans(
+    events: Events, windows: tuple[Window, ...], groups: tuple[Group, ...]
+) -> pl.DataFrame:
+    if events.gpu:
+        return gpu_spans(events, windows, groups)
+    if is_gloo(events):
+        return gloo_spans(events, windows, groups)
+    return called_spans(events, windows)
+
+
+def _groups(header: dict[str, Any], events: Events) -> tuple[Group, ...]:
+    listed = {group.name: group for group in heads.groups(header)}
+    for piece in (*events.comms, *events.gpu):
+        facts = from_metadata(piece.args) if "Process Group Name" in piece.args else None
+        if facts and facts.group and facts.group_size and facts.group not in listed:
+            listed[facts.group] = Group(facts.group, facts.group_size, _whole(facts))
+    return tuple(listed.values())
+
+
+def _whole(facts: Facts) -> tuple[int, ...] | None:
+    # Long lists of ranks are cut by the profiler; a cut list is no list.
+    return facts.ranks if facts.ranks and len(facts.ranks) == facts.group_size else None
+
+
+def _first(spans: pl.DataFrame, windows: Sequence[Window]) -> int | None:
+    timed = spans.filter(pl.col("flags") & int(Flag.UNTIMED) == 0)["start_ns"].min()
+    moments = [timed] if isinstance(timed, int) else []
+    return min([*moments, *(w.start_ns for w in windows)], default=None)
+
+
+def _quality(
+    content: Content, parsed: Parsed, spans: pl.DataFrame, n_events: int, skipped: int
+) -> Quality:
+    name, flags = content.path.name, pl.col("flags")
+    told = spans.filter(pl.col("kind").cast(pl.String).is_in([k.value for k in COMMUNICATION]))
+    unsized = told.filter(
+        pl.col("elements").is_null() & (pl.col("kind").cast(pl.String) != Kind.BARRIER)
+    ).height
+    untimed = spans.filter(flags & int(Flag.UNTIMED) != 0).height
+    unfinished = spans.filter(flags & int(Flag.UNFINISHED) != 0).height
+    before = spans.filter(flags & int(Flag.BEFORE_WINDOW) != 0).height
+    notes = (
+        (not spans.height, "has no GPU work and no Gloo transfers: nothing to time"),
+        (untimed, f"has {untimed} ops without a time"),
+        (unfinished, f"has {unfinished} ops that never ended (the last step is incomplete)"),
+        (before, f"has {before} ops launched before the recording"),
+        (unsized, f"has {unsized} collectives of unknown size"),
+        (skipped, f"has {skipped} events whose time cannot be read: left out"),
+    )
+    said = tuple(f"'{name}' {text}" for true, text in notes if true)
+    return Quality(
+        events=n_events,
+        repaired=parsed.repaired,
+        skipped=parsed.skipped + skipped,
+        before_window=before,
+        unsized=unsized,
+        warnings=content.warnings + parsed.warnings + said,
+    )

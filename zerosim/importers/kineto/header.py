@@ -1,0 +1,81 @@
+"""What a Kineto file says of itself: rank, world, process groups, device, clock."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+from zerosim.importers.kineto.events import Slice
+from zerosim.importers.kineto.facts import ranks_of
+from zerosim.trace import Group
+
+_EPOCH_NS: Final = 1_000_000_000_000_000_000
+"""Sep 2001: a time after this counts from the epoch, one before it from some start."""
+
+
+def base_ns(header: dict[str, Any]) -> int:
+    """What has to be added to the file's times to count from the epoch (0 if it says nothing)."""
+    base = header.get("baseTimeNanoseconds")
+    return base if type(base) is int and 0 <= base < 2**62 else 0
+
+
+def rank(header: dict[str, Any]) -> int | None:
+    """The rank the file says it is of."""
+    return _count(_distributed(header).get("rank"))
+
+
+def world_size(header: dict[str, Any]) -> int | None:
+    """How many ranks the file says there are."""
+    return _count(_distributed(header).get("world_size")) or None
+
+
+def groups(header: dict[str, Any]) -> tuple[Group, ...]:
+    """The process groups the file lists."""
+    config = _distributed(header).get("pg_config")
+    found = [_group(entry) for entry in config if isinstance(entry, dict)] if _is_list(config) else []
+    return tuple(group for group in found if group is not None)
+
+
+def device_of(work: Iterable[Slice]) -> int | None:
+    """The GPU that most of `work` ran on."""
+    seen = Counter(d for piece in work if type(d := piece.args.get("device")) is int)
+    return seen.most_common(1)[0][0] if seen else None
+
+
+def device_name(header: dict[str, Any], device: int | None) -> str | None:
+    """The name of GPU `device`."""
+    listed = header.get("deviceProperties")
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, dict) and entry.get("id") == device and device is not None:
+            name = entry.get("name")
+            return name if isinstance(name, str) else None
+    return None
+
+
+def is_absolute(first_ns: int | None) -> bool:
+    """Whether times count from the epoch, so that files of several ranks can be laid side by side."""
+    return first_ns is not None and first_ns > _EPOCH_NS
+
+
+def _distributed(header: dict[str, Any]) -> dict[str, Any]:
+    found = header.get("distributedInfo")
+    return found if isinstance(found, dict) else {}
+
+
+def _group(entry: dict[str, Any]) -> Group | None:
+    ranks = ranks_of(entry.get("ranks"))
+    size = _count(entry.get("pg_size")) or (len(ranks) if ranks else None)
+    if size is None:
+        return None
+    return Group(str(entry.get("pg_name", "")), size, ranks if ranks and len(ranks) == size else None)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value[:10])
+    return value if type(value) is int and 0 <= value < 2**31 else None

@@ -1,0 +1,47 @@
+"""Microseconds as profilers write them, to whole nanoseconds, exactly."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+EXACT_BELOW_US: Final = float(2**43)
+"""A float of microseconds holds three decimals exactly enough (to half a ns) below this."""
+
+_LIMIT_NS: Final = 2**62
+
+
+def nanoseconds(us: object) -> int | None:
+    """`us` microseconds (int, float, Decimal or text) in whole ns; None if it is no such number.
+
+    Decimals are read as decimals: 1.5 is 1500 ns, however few digits were written.
+    """
+    if isinstance(us, bool):
+        return None
+    if isinstance(us, int):
+        ns = us * 1000
+    elif isinstance(us, float):
+        if not math.isfinite(us):
+            return None
+        ns = round(us * 1000)
+    elif isinstance(us, Decimal | str):
+        ns = _from_decimal(us)
+    else:
+        return None
+    return ns if -_LIMIT_NS < ns < _LIMIT_NS else None
+
+
+def fits_float(us: object) -> bool:
+    """Whether reading `us` as a float lost nothing."""
+    return not isinstance(us, float) or abs(us) < EXACT_BELOW_US
+
+
+def _from_decimal(us: Decimal | str) -> int:
+    try:
+        value = Decimal(us)
+        if not value.is_finite() or value.adjusted() > 18:  # noqa: PLR2004  beyond int64 ns
+            return _LIMIT_NS
+        return int((value * 1000).to_integral_value())
+    except InvalidOperation:
+        return _LIMIT_NS

@@ -1,0 +1,6 @@
+"""Models: from a few sizes to the units and layers of a workload."""
+
+from zerosim.models.transformer import Sizes, transformer
+from zerosim.models.uniform import uniform
+
+__all__ = ["Sizes", "transformer", "uniform"]

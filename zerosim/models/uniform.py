@@ -1,0 +1,23 @@
+"""The uniform model: equal layers, each a square Linear with bias; small enough to follow by hand."""
+
+from __future__ import annotations
+
+from zerosim.workload import Layer, Parameter, Unit, Workload
+
+
+def uniform(*, layers: int, hidden: int, tokens: int, micro_batches: int = 1) -> Workload:
+    """`layers` layers of hidden² + hidden parameters; a forward is 2·hidden²·tokens FLOPs.
+
+    A layer keeps its input for the backward (tokens · hidden elements), which takes twice the FLOPs.
+    """
+    parameters = (Parameter("weight", (hidden, hidden)), Parameter("bias", (hidden,)))
+    flops = 2 * hidden * hidden * tokens
+    return Workload(
+        name="uniform",
+        units=tuple(Unit(str(i), parameters) for i in range(layers)),
+        layers=tuple(
+            Layer(str(i), i, flops, 2 * flops, activations=tokens * hidden) for i in range(layers)
+        ),
+        tokens=tokens,
+        micro_batches=micro_batches,
+    )

@@ -1,0 +1,24 @@
+"""Scenarios: read one, change it, build what it names, run it."""
+
+from zerosim.scenario.build import (
+    cluster_of,
+    numerics_of,
+    plan_of,
+    run,
+    variation_of,
+    workload_of,
+)
+from zerosim.scenario.presets import PRESETS
+from zerosim.scenario.scenario import Scenario, load_scenario
+
+__all__ = [
+    "PRESETS",
+    "Scenario",
+    "cluster_of",
+    "load_scenario",
+    "numerics_of",
+    "plan_of",
+    "run",
+    "variation_of",
+    "workload_of",
+]

@@ -1,0 +1,162 @@
+"""From a scenario to what it names: workload, cluster, numerics, plan, and the simulated trace."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from zerosim.cluster import Cluster, Host, Link
+from zerosim.engine import Variation, simulate
+from zerosim.errors import ScenarioError
+from zerosim.hardware import MACHINES
+from zerosim.models import Sizes, transformer, uniform
+from zerosim.numerics import Numerics
+from zerosim.plan import Plan
+from zerosim.scenario.scenario import Scenario
+from zerosim.schedules import SCHEDULES
+from zerosim.trace import ModelFacts, Trace
+from zerosim.units import dtype_bytes
+from zerosim.workload import Workload
+
+T = TypeVar("T")
+MOST_OPS: Final = 2_000_000
+MOST_RANKS: Final = 1_048_576
+
+
+def workload_of(scenario: Scenario) -> Workload:
+    """The model of a scenario. Raises ScenarioError for sizes that do not fit together."""
+    w = scenario.workload
+    if w.model == "uniform":
+        return uniform(
+            layers=w.layers,
+            hidden=w.hidden,
+            tokens=w.micro_batch * w.seq,
+            micro_batches=w.micro_batches,
+        )
+    if w.vocab is None:
+        raise ScenarioError(f"workload.vocab is missing for model '{w.model}': give its vocabulary")
+    llama = w.model == "llama"
+    return transformer(
+        Sizes(
+            layers=w.layers,
+            hidden=w.hidden,
+            heads=w.heads,
+            kv_heads=w.kv_heads or w.heads,
+            ffn=w.ffn or 4 * w.hidden,
+            vocab=w.vocab,
+            seq=w.seq,
+            micro_batch=w.micro_batch,
+            micro_batches=w.micro_batches,
+            llama=llama,
+            tied=w.tied,
+        )
+    )
+
+
+def numerics_of(scenario: Scenario) -> Numerics:
+    """The byte convention of a scenario. Raises UnknownNameError."""
+    n = scenario.numerics
+    return Numerics(n.dtype, n.grad_dtype or n.dtype, n.optimizer)
+
+
+def cluster_of(scenario: Scenario) -> Cluster:
+    """The cluster of a scenario: the machine, with what the scenario changes about it."""
+    c = scenario.cluster
+    if not 1 <= c.world_size <= MOST_RANKS:
+        raise ScenarioError(f"cluster.world_size is {c.world_size}: give 1 to {MOST_RANKS}")
+    dtype_bytes(scenario.numerics.dtype)
+    base = MACHINES[c.name].cluster(c.world_size, scenario.numerics.dtype)
+    return replace(
+        base,
+        ranks_per_node=_or(c.ranks_per_node, base.ranks_per_node),
+        device=replace(
+            base.device,
+            peak_flops=_or(c.peak_flops, base.device.peak_flops),
+            efficiency=_or(c.efficiency, base.device.efficiency),
+            memory_bytes=_or(c.memory_bytes, base.device.memory_bytes),
+            memory_bandwidth=_or(c.memory_bandwidth, base.device.memory_bandwidth),
+            launch_s=_or(c.launch_s, base.device.launch_s),
+        ),
+        intra=_link(base.intra, c.intra_busbw, c.intra_hop_s),
+        inter=_link(base.inter, c.inter_busbw, c.inter_hop_s),
+        host=Host(
+            _or(c.issue_s, base.host.issue_s), _or(c.collective_issue_s, base.host.collective_s)
+        ),
+        base_s=_or(c.base_s, base.base_s),
+    )
+
+
+def _link(base: Link, busbw: float | None, hop_s: float | None) -> Link:
+    return replace(base, busbw=_or(busbw, base.busbw), hop_s=_or(hop_s, base.hop_s))
+
+
+def _or(given: T | None, default: T) -> T:
+    return default if given is None else given
+
+
+def plan_of(scenario: Scenario) -> Plan:
+    """The plan of one rank. Raises ScenarioError if it would be larger than can be simulated."""
+    workload = workload_of(scenario)
+    expected = 8 * len(workload.layers) * workload.micro_batches * scenario.run.steps
+    if expected > MOST_OPS:
+        raise ScenarioError(
+            f"the scenario has about {expected} ops a rank, over {MOST_OPS}: "
+            "lower layers, micro_batches or steps"
+        )
+    section = scenario.schedule
+    schedule = SCHEDULES[section.name]
+    plan: Plan = schedule.write(
+        workload,
+        scenario.cluster.world_size,
+        numerics_of(scenario),
+        schedule.options(**section.options),
+        scenario.run.steps,
+    )
+    return plan
+
+
+def variation_of(scenario: Scenario) -> Variation:
+    """Stragglers and jitter of a scenario. Raises ScenarioError for a rank that does not exist."""
+    return Variation(
+        speed=_stragglers(scenario.run.stragglers, scenario.cluster.world_size),
+        jitter=scenario.run.jitter,
+        seed=scenario.run.seed,
+    )
+
+
+def run(scenario: Scenario) -> Trace:
+    """Simulate a scenario: same scenario, same trace, byte for byte."""
+    workload = workload_of(scenario)
+    cluster = cluster_of(scenario)
+    return simulate(
+        plan_of(scenario),
+        cluster,
+        variation_of(scenario),
+        engine=scenario.run.engine,
+        name=scenario.name,
+        scenario=scenario.to_dict(),
+        model=ModelFacts(
+            n_params=workload.n_params,
+            tokens=workload.tokens * workload.micro_batches,
+            flops=workload.model_flops(),
+            flops_causal=workload.model_flops(causal=True),
+            peak_flops=cluster.device.peak_flops,
+        ),
+    )
+
+
+def _stragglers(text: str, world_size: int) -> tuple[tuple[int, float], ...]:
+    found: list[tuple[int, float]] = []
+    for part in filter(None, text.replace(" ", "").split(",")):
+        rank_text, _, factor_text = part.partition(":")
+        try:
+            rank, factor = int(rank_text), float(factor_text)
+        except ValueError:
+            raise ScenarioError(f"run.stragglers has '{part}': write RANK:FACTOR, e.g. 3:1.3") from None
+        if not 0 <= rank < world_size:
+            raise ScenarioError(f"run.stragglers names rank {rank}: ranks are 0 to {world_size - 1}")
+        if not math.isfinite(factor) or factor <= 0:
+            raise ScenarioError(f"run.stragglers has factor {factor}: give a number above 0")
+        found.append((rank, factor))
+    return tuple(sorted(found))

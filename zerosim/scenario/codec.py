@@ -1,0 +1,151 @@
+"""Scenarios as plain dictionaries: TOML files, `--set` words, URLs, run headers. One codec for all."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+from zerosim.errors import ScenarioError, UnknownNameError
+from zerosim.hardware import MACHINES
+from zerosim.scenario.sections import (
+    ClusterSection,
+    NumericsSection,
+    RunSection,
+    ScheduleSection,
+    WorkloadSection,
+)
+from zerosim.schedules import SCHEDULES
+
+SECTIONS: Final[dict[str, type[Any]]] = {
+    "workload": WorkloadSection,
+    "cluster": ClusterSection,
+    "numerics": NumericsSection,
+    "run": RunSection,
+}
+
+
+def section_from(name: str, record: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of SECTIONS
+    """Build a section, checking names and types. Raises UnknownNameError, ScenarioError."""
+    return _record(SECTIONS[name], name, record)
+
+
+def schedule_from(record: Mapping[str, Any]) -> ScheduleSection:
+    """Build the schedule section: its `name`, and options that this schedule has."""
+    rest = dict(record)
+    name = rest.pop("name", ScheduleSection.__dataclass_fields__["name"].default)
+    options = SCHEDULES[str(name)].options
+    built = _record(options, f"{name} option", rest, section="schedule")
+    defaults = asdict(options())
+    return ScheduleSection(
+        str(name), {k: v for k, v in asdict(built).items() if v != defaults[k]}
+    )
+
+
+def section_to(section: Any) -> dict[str, Any]:  # noqa: ANN401 - any section record
+    """A section as a dictionary, without what is None (TOML has no null)."""
+    if isinstance(section, ScheduleSection):
+        options = SCHEDULES[section.name].options(**section.options)
+        return {"name": section.name} | _present(asdict(options))
+    return _present(asdict(section))
+
+
+def apply(record: Mapping[str, Any], words: Iterable[str]) -> dict[str, Any]:
+    """A scenario dictionary with `--set` words applied: `section.field=value` or `field=value`.
+
+    `schedule=NAME` and `cluster=NAME` pick another one. Raises UnknownNameError, ScenarioError.
+    """
+    changed = {k: dict(v) if isinstance(v, Mapping) else v for k, v in record.items()}
+    for word in words:
+        path, sign, text = word.partition("=")
+        if not sign or not path:
+            raise ScenarioError(f"--set {word}: write it as section.field=value")
+        if path in ("schedule", "cluster"):
+            _pick(changed, path, text)
+            continue
+        section, name = _locate(path, str(changed["schedule"]["name"]))
+        changed[section][name] = text
+        if text.lower() in ("none", "null"):
+            del changed[section][name]
+    return changed
+
+
+def _pick(changed: dict[str, Any], section: str, name: str) -> None:
+    if section == "cluster":
+        MACHINES[name]
+        changed["cluster"] = {"name": name, "world_size": changed["cluster"]["world_size"]}
+        return
+    known = {f.name for f in fields(SCHEDULES[name].options)}
+    kept = {k: v for k, v in changed["schedule"].items() if k in known}
+    changed["schedule"] = kept | {"name": name}
+
+
+def _locate(path: str, schedule: str) -> tuple[str, str]:
+    known = [(section, f.name) for section, cls in SECTIONS.items() for f in fields(cls)]
+    known += [("schedule", f.name) for f in fields(SCHEDULES[schedule].options)]
+    known += [("schedule", "name")]
+    places = {f"{section}.{name}": (section, name) for section, name in known}
+    if path in places:
+        return places[path]
+    found = [(section, name) for section, name in known if name == path and name != "name"]
+    if len(found) == 1:
+        return found[0]
+    raise UnknownNameError(
+        "field", path, [*places, *{name for _, name in known if name != "name"}]
+    )
+
+
+def _record(
+    cls: type[Any], what: str, record: Mapping[str, Any], section: str | None = None
+) -> Any:  # noqa: ANN401 - an instance of cls
+    if not isinstance(record, Mapping) or not is_dataclass(cls):
+        raise ScenarioError(f"[{what}] is {record!r}: give a table of fields")
+    hints = get_type_hints(cls)
+    for name in record:
+        if name not in hints:
+            raise UnknownNameError(f"{what} field" if section is None else what, str(name), hints)
+    place = section or what
+    return cls(**{k: _value(hints[k], f"{place}.{k}", v) for k, v in record.items()})
+
+
+def _value(hint: Any, place: str, value: Any) -> Any:  # noqa: ANN401 - types are data here
+    """`value` as the field's type; text (from the command line) is read as that type."""
+    optional = get_origin(hint) in (Union, types.UnionType)
+    wanted = next(a for a in get_args(hint) if a is not type(None)) if optional else hint
+    if value is None and optional:
+        return None
+    if isinstance(value, str) and wanted is not str:
+        value = _parsed(wanted, place, value)
+    if wanted is bool and isinstance(value, bool):
+        return value
+    if wanted is int and isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, float) and not value.is_integer():
+            raise ScenarioError(f"{place} is {value}: give a whole number")
+        return int(value)
+    if wanted is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise ScenarioError(f"{place} is {value}: give a finite number")
+        return float(value)
+    if wanted is str and isinstance(value, str):
+        return value
+    raise ScenarioError(f"{place} is {value!r}: give a value of type {wanted.__name__}")
+
+
+def _parsed(wanted: type[Any], place: str, text: str) -> Any:  # noqa: ANN401 - types are data here
+    if wanted is bool:
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise ScenarioError(f"{place} is '{text}': give true or false")
+    try:
+        number = float(text.replace("_", ""))
+    except ValueError:
+        raise ScenarioError(f"{place} is '{text}': give a number") from None
+    if not math.isfinite(number):
+        raise ScenarioError(f"{place} is {text}: give a finite number")
+    return int(text.replace("_", "")) if text.lstrip("+-").replace("_", "").isdigit() else number
+
+
+def _present(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in record.items() if v is not None}

@@ -1,0 +1,100 @@
+"""A scenario: model, schedule, machine, numerics and how to run it, in one frozen record."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from zerosim.errors import ScenarioError, UnknownNameError
+from zerosim.scenario.codec import SECTIONS, apply, schedule_from, section_from, section_to
+from zerosim.scenario.presets import PRESETS
+from zerosim.scenario.sections import (
+    ClusterSection,
+    NumericsSection,
+    RunSection,
+    ScheduleSection,
+    WorkloadSection,
+)
+
+MAX_FILE_BYTES: Final = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What to simulate or run. Every field has a default; `to_dict` writes all of them out."""
+
+    name: str
+    workload: WorkloadSection = WorkloadSection()
+    schedule: ScheduleSection = ScheduleSection()
+    cluster: ClusterSection = ClusterSection()
+    numerics: NumericsSection = NumericsSection()
+    run: RunSection = RunSection()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As tables of plain values: the TOML file, the URL, the header of a run."""
+        sections = ("workload", "schedule", "cluster", "numerics", "run")
+        return {"name": self.name} | {s: section_to(getattr(self, s)) for s in sections}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Scenario:
+        """The inverse of `to_dict`. Raises UnknownNameError, ScenarioError."""
+        known = ("name", "schedule", *SECTIONS)
+        for key in record:
+            if key not in known:
+                raise UnknownNameError("scenario section", str(key), known)
+        name = record.get("name", "scenario")
+        if not isinstance(name, str) or not name:
+            raise ScenarioError(f"name is {name!r}: give some text")
+        return cls(
+            name=name,
+            schedule=schedule_from(record.get("schedule", {})),
+            **{section: section_from(section, record.get(section, {})) for section in SECTIONS},
+        )
+
+    def with_set(self, words: Iterable[str]) -> Scenario:
+        """This scenario with `--set` words applied (`section.field=value`, `schedule=ddp`, …)."""
+        return Scenario.from_dict(apply(self.to_dict(), words))
+
+
+def load_scenario(source: str, words: Iterable[str] = ()) -> Scenario:
+    """A scenario from a preset's name, a TOML file, a `run.json` or a run directory.
+
+    `words` are `--set` words. Raises UnknownNameError, ScenarioError.
+    """
+    if source in PRESETS:
+        record: Mapping[str, Any] = {"name": source, **PRESETS[source]}
+    else:
+        record = _file(Path(source))
+    return Scenario.from_dict(record).with_set(words)
+
+
+def _file(path: Path) -> Mapping[str, Any]:
+    if path.is_dir():
+        path = path / "run.json"
+    if not path.is_file():
+        if path.suffix in (".toml", ".json") or len(path.parts) > 1:
+            raise ScenarioError(f"no scenario file '{path}': give a preset, TOML file or run.json")
+        raise UnknownNameError("scenario preset", str(path), PRESETS)
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise ScenarioError(f"'{path}' is over {MAX_FILE_BYTES} bytes: it is no scenario")
+    text = path.read_bytes()
+    try:
+        if path.suffix == ".json":
+            return _from_run(orjson.loads(text), path)
+        return {"name": path.stem, **tomllib.loads(text.decode())}
+    except (orjson.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"cannot read scenario '{path}' ({error}): mend the file") from None
+
+
+def _from_run(record: Any, path: Path) -> Mapping[str, Any]:  # noqa: ANN401 - parsed JSON
+    if not isinstance(record, dict):
+        raise ScenarioError(f"'{path}' holds no object: give a run.json")
+    scenario = record.get("scenario", record)
+    if not isinstance(scenario, dict):
+        raise ScenarioError(f"run '{path}' has no scenario (it was imported): give a preset or TOML")
+    return scenario

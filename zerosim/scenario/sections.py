@@ -1,0 +1,105 @@
+"""The sections of a scenario: workload, schedule, cluster, numerics, run. Frozen; None = the default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from zerosim.errors import ScenarioError
+
+MODELS: Final = ("uniform", "gpt", "llama")
+_MOST_LAYERS: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSection:
+    """Which model. `micro_batch` is sequences a rank (tokens for `uniform`, whose seq is 1)."""
+
+    model: str = "uniform"
+    layers: int = 3
+    hidden: int = 768
+    micro_batch: int = 1
+    micro_batches: int = 1
+    seq: int = 1
+    heads: int = 1
+    kv_heads: int | None = None
+    ffn: int | None = None
+    vocab: int | None = None
+    tied: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse sizes below one."""
+        for name in ("layers", "hidden", "micro_batch", "micro_batches", "seq", "heads"):
+            _at_least_one("workload", name, getattr(self, name))
+        for name in ("kv_heads", "ffn", "vocab"):
+            if getattr(self, name) is not None:
+                _at_least_one("workload", name, getattr(self, name))
+        if self.model not in MODELS:
+            raise ScenarioError(f"no model '{self.model}': known: {', '.join(MODELS)}")
+        if self.layers > _MOST_LAYERS:
+            raise ScenarioError(f"workload.layers is {self.layers}: give at most {_MOST_LAYERS}")
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleSection:
+    """Which schedule, and those of its options that are not at their default."""
+
+    name: str = "zero3"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSection:
+    """Which machine, how many ranks, and what to change about the machine (base units)."""
+
+    name: str = "classroom"
+    world_size: int = 3
+    ranks_per_node: int | None = None
+    peak_flops: float | None = None
+    efficiency: float | None = None
+    memory_bytes: int | None = None
+    memory_bandwidth: float | None = None
+    launch_s: float | None = None
+    intra_busbw: float | None = None
+    inter_busbw: float | None = None
+    intra_hop_s: float | None = None
+    inter_hop_s: float | None = None
+    base_s: float | None = None
+    issue_s: float | None = None
+    collective_issue_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NumericsSection:
+    """Dtypes and optimizer; gradients have the parameters' dtype unless said otherwise."""
+
+    dtype: str = "bfloat16"
+    grad_dtype: str | None = None
+    optimizer: str = "adam"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSection:
+    """How to run it. `stragglers`: `RANK:FACTOR,…`, a factor of 1.3 computes 30 % longer.
+
+    `jitter`: relative spread of each op on each rank (lognormal), drawn from `seed`.
+    """
+
+    steps: int = 1
+    seed: int = 0
+    engine: str = "auto"
+    stragglers: str = ""
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse no steps, and a spread that is no share."""
+        _at_least_one("run", "steps", self.steps)
+        if self.seed < 0:
+            raise ScenarioError(f"run.seed is {self.seed}: give 0 or more")
+        if not 0 <= self.jitter <= 1:
+            raise ScenarioError(f"run.jitter is {self.jitter}: give a share from 0 to 1")
+
+
+def _at_least_one(section: str, name: str, value: int) -> None:
+    if value < 1:
+        raise ScenarioError(f"{section}.{name} is {value}: give at least 1")
