@@ -1,0 +1,83 @@
+"""Files of other tools to Traces: the format is told by what a file holds, never by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from zerosim.errors import TraceFileError
+from zerosim.importers import kineto
+from zerosim.importers.content import Content, describe, read_content
+from zerosim.importers.merging import merge
+from zerosim.importers.recording import Recording
+from zerosim.registry import Registry
+from zerosim.trace import Trace
+
+MAX_FILES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """A format: how to tell it from its bytes, and how to read one file of it."""
+
+    sniff: Callable[[bytes], bool]
+    parse: Callable[[Content], Recording]
+
+
+IMPORTERS: Final[Registry[Importer]] = Registry(
+    "importer", {"kineto": Importer(kineto.sniff, kineto.parse)}
+)
+
+
+def read(paths: Sequence[Path], *, name: str | None = None) -> Trace:
+    """The trace in `paths`, one file a rank; a directory stands for its files.
+
+    In a directory, files of unknown format are left out with a warning. Raises TraceFileError for
+    a file given by name that is no known trace, is damaged, or is too big.
+    """
+    recordings, warnings = [], []
+    for path, chosen in _files(paths):
+        content = read_content(path)
+        importer = _importer_of(content.data)
+        if importer is not None:
+            recordings.append(importer.parse(content))
+        elif chosen:
+            raise _unknown(content)
+        else:
+            warnings.append(f"'{path.name}' left out: it is {describe(content.data)}")
+    if not recordings:
+        raise TraceFileError(f"no trace in '{paths[0]}': give Kineto/Chrome traces (JSON, gzip)")
+    return merge(recordings, name or _name(paths), warnings)
+
+
+def _files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
+    if not paths:
+        raise TraceFileError("no files given: name at least one trace file or directory")
+    files: list[tuple[Path, bool]] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+            files += [(p, False) for p in inside]
+        else:
+            files.append((path, True))
+    if len(files) > MAX_FILES:
+        raise TraceFileError(f"{len(files)} files are over {MAX_FILES}: give those of one run")
+    return files
+
+
+def _importer_of(data: bytes) -> Importer | None:
+    return next((i for i in map(IMPORTERS.__getitem__, IMPORTERS) if i.sniff(data)), None)
+
+
+def _unknown(content: Content) -> TraceFileError:
+    return TraceFileError(
+        f"'{content.path}' is {describe(content.data)}: give a Kineto/Chrome trace (JSON or gzip)"
+    )
+
+
+def _name(paths: Sequence[Path]) -> str:
+    first = paths[0]
+    whole = first.name if len(paths) == 1 else first.resolve().parent.name
+    return (whole if first.is_dir() else whole.split(".", 1)[0]) or first.name

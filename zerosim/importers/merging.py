@@ -1,0 +1,91 @@
+"""The recordings of several ranks, put together into one Trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from zerosim.importers.identity import assign_ranks, name_groups, world_size
+from zerosim.importers.matching import Ties, tie
+from zerosim.importers.recording import ROWS, Recording
+from zerosim.trace import SAMPLES, Clock, Meta, Quality, StepWindow, Trace, make_trace
+from zerosim.units import format_ns
+
+
+def merge(recordings: Sequence[Recording], name: str, warnings: Sequence[str] = ()) -> Trace:
+    """The trace of a run from the recordings of its ranks (one or more), in order of rank."""
+    ranks, doubts = assign_ranks(recordings)
+    order = sorted(range(len(ranks)), key=ranks.__getitem__)
+    recordings = [recordings[i] for i in order]
+    ranks = [ranks[i] for i in order]
+    size, contradictions = world_size(recordings, ranks)
+    names, groups = name_groups(recordings)
+    spans = _stacked([_named(r.spans, n) for r, n in zip(recordings, names, strict=True)], ranks)
+    ties = tie(spans)
+    clock, complaints = _clock(recordings, ties)
+    meta = Meta(
+        name=name,
+        source="imported",
+        world_size=size,
+        device=next((r.device for r in recordings if r.device), None),
+        clock=clock,
+        quality=_quality(recordings, (*warnings, *doubts, *contradictions, *complaints)),
+        groups=groups,
+        steps=tuple(
+            StepWindow(rank, w.step, w.start_ns, w.end_ns)
+            for rank, r in zip(ranks, recordings, strict=True)
+            for w in r.windows
+        ),
+    )
+    samples = _stacked([r.samples for r in recordings], ranks).select(list(SAMPLES))
+    spans = spans.drop("sequence").with_columns(ties.collective)
+    return make_trace(spans, meta, samples, {"files": [r.source for r in recordings]})
+
+
+def _stacked(frames: Sequence[pl.DataFrame], ranks: Sequence[int]) -> pl.DataFrame:
+    return pl.concat(
+        [
+            frame.with_columns(pl.lit(rank, dtype=pl.Int32).alias("rank"))
+            for rank, frame in zip(ranks, frames, strict=True)
+        ]
+    )
+
+
+def _named(spans: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
+    if all(old == new for old, new in names.items()):
+        return spans
+    renamed = pl.col("group").cast(pl.String).replace(names).cast(ROWS["group"])
+    return spans.with_columns(renamed)
+
+
+def _clock(recordings: Sequence[Recording], ties: Ties) -> tuple[Clock, tuple[str, ...]]:
+    if len(recordings) == 1:
+        return Clock(aligned=True), ()
+    if not all(r.absolute for r in recordings):
+        return Clock(aligned=False), (
+            "the files do not say when their clocks started: ranks cannot be compared in time",
+        )
+    loose = (f"{ties.loose} collectives have no partner on other ranks",) if ties.loose else ()
+    if ties.apart_ns:
+        apart = format_ns(ties.apart_ns)
+        return Clock(aligned=False), (
+            *loose,
+            f"the clocks of the ranks disagree by at least {apart}: collectives end before all came",
+        )
+    return Clock(aligned=True), loose
+
+
+def _quality(recordings: Sequence[Recording], more: Sequence[str]) -> Quality:
+    parts = [r.quality for r in recordings]
+    return Quality(
+        events=sum(q.events for q in parts),
+        repaired=sum(q.repaired for q in parts),
+        skipped=sum(q.skipped for q in parts),
+        lost=sum(q.lost for q in parts),
+        before_window=sum(q.before_window for q in parts),
+        unsized=sum(q.unsized for q in parts),
+        warnings=(*more, *(w for q in parts for w in q.warnings)),
+    )
+
+
