@@ -72,7 +72,7 @@ ROLE: Final[dict[Kind, str]] = {
 """Which role draws a kind; kinds that share one are told apart by their labels."""
 
 MEMORY: Final[dict[str, Swatch]] = {
-    "parameters": Swatch("parameter shard", "#41619E", "#6393F8"),
+    "parameters": Swatch("parameters", "#41619E", "#6393F8"),
     "gathered": Swatch("gathered parameters", "#C68524", "#FDDB55"),
     "gradients": Swatch("gradients", "#B91C1A", "#D73300"),
     "buckets": Swatch("buckets", "#6F264A", "#BC759A"),

@@ -9,7 +9,7 @@ from zerosim.lessons.questions import Question, Subject, questions
 from zerosim.lessons.states import State, states
 from zerosim.lessons.volume import Volume, volume
 from zerosim.registry import Registry
-from zerosim.scenario import PRESETS, numerics_of, plan_of, run, workload_of
+from zerosim.scenario import load_scenario, numerics_of, plan_of, run, workload_of
 from zerosim.trace import Trace
 
 
@@ -85,7 +85,7 @@ def lesson(name: str) -> Lesson:
 
 @lru_cache(maxsize=len(LESSONS.entries))
 def _subject(preset: str) -> tuple[Subject, Trace]:
-    scenario = PRESETS[preset]
+    scenario = load_scenario(preset)
     plan, trace = plan_of(scenario), run(scenario)
     told = states(plan, workload_of(scenario), numerics_of(scenario), trace)
     return Subject(plan, told, trace.meta.states[0]), trace

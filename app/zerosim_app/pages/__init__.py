@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dash import Dash
 
-from zerosim_app.pages import start
+from zerosim_app.pages import learn, start
 
 
 def register(app: Dash) -> None:
     """Put every page and its callbacks into `app`."""
-    for page in (start,):
+    for page in (start, learn):
         page.register(app)
