@@ -42,17 +42,19 @@ def seconds_to_ns(seconds: float) -> int:
     return math.ceil(seconds * NS_PER_S - 1e-6)
 
 
-def format_ns(ns: int | float | None) -> str:
+def format_ns(ns: float | None) -> str:
     """`1.50 ms`, as people read it; `unknown` for None."""
     if ns is None:
         return "unknown"
     for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
         if abs(ns) >= size:
-            return f"{ns / size:.3g} {unit}" if abs(ns) < 1000 * size else f"{ns / size:,.0f} {unit}"
+            return (
+                f"{ns / size:.3g} {unit}" if abs(ns) < 1000 * size else f"{ns / size:,.0f} {unit}"
+            )
     return f"{ns:.0f} ns"
 
 
-def format_bytes(nbytes: int | float | None) -> str:
+def format_bytes(nbytes: float | None) -> str:
     """`1.50 GB` (decimal, as the papers count); `unknown` for None."""
     if nbytes is None:
         return "unknown"
@@ -62,7 +64,7 @@ def format_bytes(nbytes: int | float | None) -> str:
     return f"{nbytes:.0f} B"
 
 
-def format_count(n: int | float | None) -> str:
+def format_count(n: float | None) -> str:
     """`7.5 B` for a number of parameters; `unknown` for None."""
     if n is None:
         return "unknown"

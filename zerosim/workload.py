@@ -91,6 +91,9 @@ class Workload:
             per_token += (6 if causal else 12) * n_layers * hidden * sequence
         return per_token * self.tokens * self.micro_batches
 
-    def uses(self, unit: int) -> tuple[int, ...]:
-        """Indices of the layers that compute with `unit`, in forward order."""
-        return tuple(i for i, layer in enumerate(self.layers) if layer.unit == unit)
+    def uses(self) -> tuple[tuple[int, ...], ...]:
+        """Per unit, the indices of the layers that compute with it, in forward order."""
+        found: list[list[int]] = [[] for _ in self.units]
+        for i, layer in enumerate(self.layers):
+            found[layer.unit].append(i)
+        return tuple(map(tuple, found))

@@ -77,7 +77,9 @@ def transfers_overlap(program: Program, times: Times) -> bool:
 
     If none do, sharing the links changes nothing and max-plus is exact.
     """
-    moving = [i for i, op in enumerate(program.ops) if op.transfer is not None and op.transfer.loads]
+    moving = [
+        i for i, op in enumerate(program.ops) if op.transfer is not None and op.transfer.loads
+    ]
     if not moving:
         return False
     ends = times.end[moving]

@@ -152,7 +152,9 @@ class _Run:
         members = np.flatnonzero(self.folded.group_of[axis] == group).tolist()
         full = {link: self.program.capacity[link] * wire_ns / NS_PER_S for link, _ in moved.loads}
         return tuple(
-            ((link, c), min(1.0, nbytes / full[link])) for link, nbytes in moved.loads for c in members
+            ((link, c), min(1.0, nbytes / full[link]))
+            for link, nbytes in moved.loads
+            for c in members
         )
 
     def _done(self, c: int, i: int) -> simpy.Event:

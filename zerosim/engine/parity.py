@@ -111,7 +111,9 @@ def _program(record: dict[str, Any], n: int) -> tuple[Program, Variation]:
         if len(by_rank) != n or any(len(row) != len(ops) for row in by_rank):
             raise InputError(f"dur_us_by_rank is not {n} rows of {len(ops)} durations: make it so")
         given = [
-            (i, tuple(_ns(row[i]) for row in by_rank)) for i, op in enumerate(ops) if op.axis is None
+            (i, tuple(_ns(row[i]) for row in by_rank))
+            for i, op in enumerate(ops)
+            if op.axis is None
         ]
     program = Program(n, tuple(ops), (Axis("world", n),), {})
     return program, Variation(durations=tuple(given))

@@ -116,7 +116,9 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
             before.append(last_on_communicator[op.communicator])
         key = (op.kind, op.flops, op.memory_bytes, op.elements, op.dtype, op.group)
         if key not in costs:
-            costs[key] = _cost(op.kind, op.flops, op.memory_bytes, op.nbytes, op.group, plan, cluster)
+            costs[key] = _cost(
+                op.kind, op.flops, op.memory_bytes, op.nbytes, op.group, plan, cluster
+            )
         duration, moved = costs[key]
         collective = op.kind in COMMUNICATION
         ops.append(
@@ -148,7 +150,9 @@ def _cost(
     if kind not in COMMUNICATION or nbytes is None:
         return compute_ns(flops, memory_bytes, cluster.device), None
     axis = next(axis for axis in plan.axes if axis.name == group)
-    moved = transfer(COMMUNICATION[COMMUNICATION.index(kind)], nbytes, axis.size, cluster, axis.stride)
+    moved = transfer(
+        COMMUNICATION[COMMUNICATION.index(kind)], nbytes, axis.size, cluster, axis.stride
+    )
     return alone_ns(moved, capacities(cluster)), moved
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from zerosim.collectives import wire_bytes
 from zerosim.engine.folding import Folded
 from zerosim.engine.program import Program, Times
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import COMMUNICATION, MEMORY_KINDS, Kind
 from zerosim.plan import Plan
 from zerosim.trace import (
     Group,
@@ -29,6 +29,7 @@ from zerosim.units import NS_PER_S
 MAX_ROWS: Final = 200_000
 """Up to so many spans every rank gets rows of its own; above, one rank of each class does."""
 
+_COUNTER: Final = {kind: f"memory.{kind}" for kind in MEMORY_KINDS}
 _Change = tuple[int, int, str, int]  # time, order within a time, counter, bytes more or fewer
 
 
@@ -153,7 +154,11 @@ def _steps(
             )
             for step in np.unique(of_op)
         ]
-    source = {r: cls.representative for cls in classes for r in (cls.ranks if len(shown) > len(classes) else (cls.representative,))}
+    source = {
+        r: cls.representative
+        for cls in classes
+        for r in (cls.ranks if len(shown) > len(classes) else (cls.representative,))
+    }
     return tuple(
         StepWindow(cls.representative, step, start, end)
         for cls in shown
@@ -162,7 +167,7 @@ def _steps(
 
 
 def _states(plan: Plan, rank: int) -> StateBytes:
-    held = {kind: 0 for kind in ("parameters", "gradients", "optimizer")}
+    held = dict.fromkeys(("parameters", "gradients", "optimizer"), 0)
     for allocation in plan.persistent:
         held[allocation.kind] = held.get(allocation.kind, 0) + allocation.nbytes
     # Gradients come and go: a rank owns what the update consumes.
@@ -181,39 +186,51 @@ def _samples(plan: Plan, program: Program, times: Times, c: int, rank: int) -> p
         *_fills(plan, times, c),
         *_links(plan, program, times, c),
     ]
-    frame = pl.DataFrame(
-        changes,
-        schema={"time_ns": pl.Int64, "order": pl.Int64, "counter": pl.String, "change": pl.Int64},
-        orient="row",
-    )
-    return (
-        frame.sort("time_ns", "order", maintain_order=True)
-        .with_columns(value=pl.col("change").cum_sum().over("counter"))
-        .unique(["time_ns", "counter"], keep="last", maintain_order=True)
-        .select("time_ns", pl.lit(rank, dtype=pl.Int32).alias("rank"), "counter", "value")
+    numbers: dict[str, int] = {}
+    named = np.asarray([numbers.setdefault(name, len(numbers)) for _, _, name, _ in changes])
+    when, place, change = (np.asarray([row[i] for row in changes], np.int64) for i in (0, 1, 3))
+    order = np.lexsort((place, when, named))
+    when, named, value = when[order], named[order], change[order].cumsum()
+    # A counter's values are sums of its own changes: take off what the counters before it added.
+    first = np.flatnonzero(np.diff(named, prepend=-1))
+    value -= np.repeat(value[first] - change[order][first], np.diff(first, append=len(named)))
+    last = np.append((np.diff(named) != 0) | (np.diff(when) != 0), [True] * bool(len(named)))
+    when, named, value = when[last], named[last], value[last]
+    order = np.argsort(when, kind="stable")
+    names = np.asarray(list(numbers), dtype=object)
+    return pl.DataFrame(
+        {
+            "time_ns": when[order],
+            "rank": np.full(len(order), rank, dtype=np.int32),
+            "counter": pl.Series(names[named[order]].tolist(), dtype=pl.String),
+            "value": value[order],
+        }
     )
 
 
 def _memory(plan: Plan, program: Program, times: Times, c: int) -> Iterable[_Change]:
     """Allocated in host order, in use in device order; frees come before allocations of a time."""
-    held: dict[str, tuple[int, int, str]] = {}
+    held: dict[str, tuple[int, str]] = {}
     for a in plan.persistent:
-        yield 0, 0, f"memory.{a.kind}", a.nbytes
-        yield 0, 0, "memory.allocated", a.nbytes
-        yield 0, 0, "memory.in_use", a.nbytes
+        for counter in (_COUNTER[a.kind], "memory.allocated", "memory.in_use"):
+            yield 0, 0, counter, a.nbytes
+    issued, start, end = (
+        column[:, c].tolist() for column in (times.issued, times.start, times.end)
+    )
     for op in plan.ops:
-        issued = int(times.issued[op.id, c])
-        issued_done = issued + program.ops[op.id].issue_ns
+        if not op.allocates and not op.frees:
+            continue
+        now, done = issued[op.id], issued[op.id] + program.ops[op.id].issue_ns
         for a in op.allocates:
-            held[a.key] = (a.nbytes, op.id, a.kind)
-            yield issued, 2, f"memory.{a.kind}", a.nbytes
-            yield issued, 2, "memory.allocated", a.nbytes
-            yield int(times.start[op.id, c]), 2, "memory.in_use", a.nbytes
+            held[a.key] = (a.nbytes, _COUNTER[a.kind])
+            yield now, 2, _COUNTER[a.kind], a.nbytes
+            yield now, 2, "memory.allocated", a.nbytes
+            yield start[op.id], 2, "memory.in_use", a.nbytes
         for key in op.frees:
-            nbytes, _, kind = held.pop(key)
-            yield issued_done, 3, f"memory.{kind}", -nbytes
-            yield issued_done, 3, "memory.allocated", -nbytes
-            yield int(times.end[op.id, c]), 1, "memory.in_use", -nbytes
+            nbytes, counter = held.pop(key)
+            yield done, 3, counter, -nbytes
+            yield done, 3, "memory.allocated", -nbytes
+            yield end[op.id], 1, "memory.in_use", -nbytes
 
 
 def _fills(plan: Plan, times: Times, c: int) -> Iterable[_Change]:

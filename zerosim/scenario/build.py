@@ -153,9 +153,13 @@ def _stragglers(text: str, world_size: int) -> tuple[tuple[int, float], ...]:
         try:
             rank, factor = int(rank_text), float(factor_text)
         except ValueError:
-            raise ScenarioError(f"run.stragglers has '{part}': write RANK:FACTOR, e.g. 3:1.3") from None
+            raise ScenarioError(
+                f"run.stragglers has '{part}': write RANK:FACTOR, e.g. 3:1.3"
+            ) from None
         if not 0 <= rank < world_size:
-            raise ScenarioError(f"run.stragglers names rank {rank}: ranks are 0 to {world_size - 1}")
+            raise ScenarioError(
+                f"run.stragglers names rank {rank}: ranks are 0 to {world_size - 1}"
+            )
         if not math.isfinite(factor) or factor <= 0:
             raise ScenarioError(f"run.stragglers has factor {factor}: give a number above 0")
         found.append((rank, factor))

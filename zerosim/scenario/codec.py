@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from zerosim.errors import ScenarioError, UnknownNameError
@@ -39,9 +39,7 @@ def schedule_from(record: Mapping[str, Any]) -> ScheduleSection:
     options = SCHEDULES[str(name)].options
     built = _record(options, f"{name} option", rest, section="schedule")
     defaults = asdict(options())
-    return ScheduleSection(
-        str(name), {k: v for k, v in asdict(built).items() if v != defaults[k]}
-    )
+    return ScheduleSection(str(name), {k: v for k, v in asdict(built).items() if v != defaults[k]})
 
 
 def section_to(section: Any) -> dict[str, Any]:  # noqa: ANN401 - any section record
@@ -92,15 +90,13 @@ def _locate(path: str, schedule: str) -> tuple[str, str]:
     found = [(section, name) for section, name in known if name == path and name != "name"]
     if len(found) == 1:
         return found[0]
-    raise UnknownNameError(
-        "field", path, [*places, *{name for _, name in known if name != "name"}]
-    )
+    raise UnknownNameError("field", path, [*places, *{name for _, name in known if name != "name"}])
 
 
 def _record(
-    cls: type[Any], what: str, record: Mapping[str, Any], section: str | None = None
+    cls: type[Any], what: str, record: object, section: str | None = None
 ) -> Any:  # noqa: ANN401 - an instance of cls
-    if not isinstance(record, Mapping) or not is_dataclass(cls):
+    if not isinstance(record, Mapping):
         raise ScenarioError(f"[{what}] is {record!r}: give a table of fields")
     hints = get_type_hints(cls)
     for name in record:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,11 +29,11 @@ class Scenario:
     """What to simulate or run. Every field has a default; `to_dict` writes all of them out."""
 
     name: str
-    workload: WorkloadSection = WorkloadSection()
-    schedule: ScheduleSection = ScheduleSection()
-    cluster: ClusterSection = ClusterSection()
-    numerics: NumericsSection = NumericsSection()
-    run: RunSection = RunSection()
+    workload: WorkloadSection = field(default_factory=WorkloadSection)
+    schedule: ScheduleSection = field(default_factory=ScheduleSection)
+    cluster: ClusterSection = field(default_factory=ClusterSection)
+    numerics: NumericsSection = field(default_factory=NumericsSection)
+    run: RunSection = field(default_factory=RunSection)
 
     def to_dict(self) -> dict[str, Any]:
         """As tables of plain values: the TOML file, the URL, the header of a run."""
@@ -96,5 +96,7 @@ def _from_run(record: Any, path: Path) -> Mapping[str, Any]:  # noqa: ANN401 - p
         raise ScenarioError(f"'{path}' holds no object: give a run.json")
     scenario = record.get("scenario", record)
     if not isinstance(scenario, dict):
-        raise ScenarioError(f"run '{path}' has no scenario (it was imported): give a preset or TOML")
+        raise ScenarioError(
+            f"run '{path}' has no scenario (it was imported): give a preset or TOML"
+        )
     return scenario

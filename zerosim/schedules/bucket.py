@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.partition import padded
-from zerosim.plan import Allocation, PlanWriter
+from zerosim.plan import Allocation, Axis, Plan, PlanWriter
 from zerosim.workload import Layer, Workload
 
 
@@ -54,12 +54,15 @@ def buckets(
     """
     closed: list[list[Part]] = []
     parts: dict[int, int] = {}
+    size = 0
     for unit in units:
         for parameter in reversed(workload.units[unit].parameters):
-            parts[unit] = parts.get(unit, 0) + padded(parameter.numel, n_ranks)
-            if cap_bytes is not None and sum(parts.values()) * element_bytes >= cap_bytes:
+            elements = padded(parameter.numel, n_ranks)
+            parts[unit] = parts.get(unit, 0) + elements
+            size += elements * element_bytes
+            if cap_bytes is not None and size >= cap_bytes:
                 closed.append([Part(u, n) for u, n in parts.items()])
-                parts = {}
+                parts, size = {}, 0
         if cap_bytes is None and parts:
             closed.append([Part(u, n) for u, n in parts.items()])
             parts = {}
@@ -77,7 +80,7 @@ def _label(workload: Workload, parts: Sequence[Part]) -> str:
 
 def gradient_order(workload: Workload) -> tuple[int, ...]:
     """Units in the order in which their gradients are complete: by their first layer, backwards."""
-    first_use = {unit: workload.uses(unit)[0] for unit in {la.unit for la in workload.layers}}
+    first_use = {unit: layers[0] for unit, layers in enumerate(workload.uses()) if layers}
     return tuple(sorted(first_use, key=lambda unit: -first_use[unit]))
 
 
@@ -86,55 +89,112 @@ def forward_order(workload: Workload) -> tuple[int, ...]:
     return tuple(reversed(gradient_order(workload)))
 
 
-def forward(
-    writer: PlanWriter,
-    layer: Layer,
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A plan being written: for whom, and how its gradients are cut into buckets.
+
+    `pieces` says, per unit, what it puts into which bucket.
+    """
+
+    writer: PlanWriter
+    workload: Workload
+    n_ranks: int
+    numerics: Numerics
+    buckets: tuple[Bucket, ...]
+    pieces: dict[int, tuple[tuple[Bucket, Part], ...]]
+
+    @property
+    def elements(self) -> int:
+        """Elements of all gradients, padding included."""
+        return sum(bucket.elements for bucket in self.buckets)
+
+
+def draft(
+    workload: Workload,
+    n_ranks: int,
     numerics: Numerics,
+    cap_bytes: int | None,
     *,
-    after: Iterable[int] = (),
-    frees: tuple[str, ...] = (),
+    split: bool = True,
+) -> Draft:
+    """An empty plan; gradients are padded to divide by the ranks if they are to be `split`."""
+    every = buckets(
+        workload,
+        gradient_order(workload),
+        n_ranks=n_ranks if split else 1,
+        element_bytes=numerics.grad_bytes,
+        cap_bytes=cap_bytes,
+    )
+    pieces: dict[int, tuple[tuple[Bucket, Part], ...]] = {}
+    for bucket in every:
+        for part in bucket.parts:
+            pieces[part.unit] = (*pieces.get(part.unit, ()), (bucket, part))
+    return Draft(PlanWriter(), workload, n_ranks, numerics, every, pieces)
+
+
+def finished(draft: Draft, name: str, parameters: int, optimizer: int) -> Plan:
+    """The plan: each rank holds so many elements of parameters and of optimizer states throughout."""
+    held = (
+        Allocation("parameters", "parameters", parameters * draft.numerics.param_bytes),
+        Allocation("optimizer", "optimizer", optimizer * draft.numerics.optimizer_bytes),
+    )
+    ops = tuple(draft.writer.ops)
+    return Plan(name, draft.n_ranks, ops, (Axis("world", draft.n_ranks),), held)
+
+
+def forward(
+    draft: Draft, layer: Layer, *, after: Iterable[int] = (), frees: tuple[str, ...] = ()
 ) -> int:
     """F: computes one layer and keeps its activations (and logits) for the backward."""
-    kept = [Allocation(activations(layer), "activations", layer.activations * numerics.param_bytes)]
+    width = draft.numerics.param_bytes
+    kept = [Allocation(activations(layer), "activations", layer.activations * width)]
     if layer.logits:
-        kept.append(Allocation(f"logits.{layer.name}", "logits", layer.logits * numerics.param_bytes))
-    return writer.compute(
+        kept.append(Allocation(f"logits.{layer.name}", "logits", layer.logits * width))
+    return draft.writer.compute(
         Kind.FORWARD,
         layer.name,
         after=after,
         flops=layer.forward_flops,
-        memory_bytes=layer.forward_elements * numerics.param_bytes,
+        memory_bytes=layer.forward_elements * width,
         allocates=tuple(kept),
         frees=frees,
     )
 
 
 def backward(
-    writer: PlanWriter,
+    draft: Draft,
     layer: Layer,
-    numerics: Numerics,
     *,
+    gradients: bool,
     after: Iterable[int] = (),
-    allocates: tuple[Allocation, ...] = (),
     frees: tuple[str, ...] = (),
 ) -> int:
-    """B: computes one layer's gradients and drops its activations (and logits)."""
+    """B: computes one layer's gradients and drops its activations (and logits).
+
+    With `gradients`, those of its unit are allocated, one piece a bucket.
+    """
     dropped = (activations(layer), *((f"logits.{layer.name}",) if layer.logits else ()))
-    return writer.compute(
+    width = draft.numerics.grad_bytes
+    made = tuple(
+        Allocation(gradient(part, bucket), "gradients", part.elements * width)
+        for bucket, part in draft.pieces[layer.unit]
+    )
+    return draft.writer.compute(
         Kind.BACKWARD,
         layer.name,
         after=after,
         flops=layer.backward_flops,
-        memory_bytes=layer.backward_elements * numerics.param_bytes,
-        allocates=allocates,
+        memory_bytes=layer.backward_elements * draft.numerics.param_bytes,
+        allocates=made if gradients else (),
         frees=(*dropped, *frees),
     )
 
 
 def backward_layers(workload: Workload) -> Iterator[tuple[Layer, bool]]:
     """Layers in backward order, each with whether it completes its unit's gradients."""
+    uses = workload.uses()
     for i, layer in reversed(list(enumerate(workload.layers))):
-        yield layer, workload.uses(layer.unit)[0] == i
+        yield layer, uses[layer.unit][0] == i
 
 
 def activations(layer: Layer) -> str:
@@ -147,33 +207,18 @@ def gradient(part: Part, bucket: Bucket) -> str:
     return f"gradient.{part.unit}.{bucket.index}"
 
 
-def reduced(bucket: Bucket) -> str:
-    """The key of this rank's shard of a bucket's reduced gradients."""
-    return f"reduced.{bucket.index}"
+def whole_gradients(draft: Draft) -> tuple[str, ...]:
+    """The keys of all gradients."""
+    return tuple(gradient(part, bucket) for bucket in draft.buckets for part in bucket.parts)
 
 
-def gradients_of(
-    unit: int, every: Sequence[Bucket], numerics: Numerics
-) -> tuple[Allocation, ...]:
-    """What the backward of `unit` allocates: its gradients, one piece a bucket."""
-    return tuple(
-        Allocation(gradient(part, bucket), "gradients", part.elements * numerics.grad_bytes)
-        for bucket in every
-        for part in bucket.parts
-        if part.unit == unit
-    )
+def reduced(draft: Draft) -> tuple[str, ...]:
+    """The keys of this rank's shards of the reduced gradients."""
+    return tuple(f"reduced.{bucket.index}" for bucket in draft.buckets)
 
 
 def fill(
-    writer: PlanWriter,
-    unit: int,
-    every: Sequence[Bucket],
-    workload: Workload,
-    numerics: Numerics,
-    *,
-    after: int,
-    flat: bool,
-    drop: bool,
+    draft: Draft, unit: int, *, after: int, flat: bool, drop: bool
 ) -> tuple[tuple[Bucket, int], ...]:
     """Put a unit's gradients into its buckets, and drop them if `drop`; returns the full buckets.
 
@@ -181,82 +226,56 @@ def fill(
     Each full bucket comes with the id of the op that completed it.
     """
     full: list[tuple[Bucket, int]] = []
-    for bucket in every:
-        for part in bucket.parts:
-            if part.unit != unit:
-                continue
-            first = flat and part is bucket.parts[0]
-            op = writer.compute(
-                Kind.FILL,
-                workload.units[unit].name,
-                after=(after,),
-                elements=part.elements,
-                dtype=numerics.grad_dtype,
-                bucket=bucket.index,
-                allocates=(_buffer(bucket, numerics),) if first else (),
-                frees=(gradient(part, bucket),) if drop else (),
-            )
-            if part is bucket.parts[-1]:
-                full.append((bucket, op))
+    for bucket, part in draft.pieces[unit]:
+        nbytes = bucket.elements * draft.numerics.grad_bytes
+        buffer = Allocation(f"bucket.{bucket.index}", "buckets", nbytes)
+        op = draft.writer.compute(
+            Kind.FILL,
+            draft.workload.units[unit].name,
+            after=(after,),
+            elements=part.elements,
+            dtype=draft.numerics.grad_dtype,
+            bucket=bucket.index,
+            allocates=(buffer,) if flat and part is bucket.parts[0] else (),
+            frees=(gradient(part, bucket),) if drop else (),
+        )
+        if part is bucket.parts[-1]:
+            full.append((bucket, op))
     return tuple(full)
 
 
-def _buffer(bucket: Bucket, numerics: Numerics) -> Allocation:
-    nbytes = bucket.elements * numerics.grad_bytes
-    return Allocation(f"bucket.{bucket.index}", "buckets", nbytes)
-
-
 def reduce_scatter(
-    writer: PlanWriter,
-    bucket: Bucket,
-    numerics: Numerics,
-    *,
-    after: int,
-    n_ranks: int,
-    communicator: str = "world",
-    keep: bool = True,
-) -> int:
-    """RS: leaves each rank its shard of the bucket's summed gradients.
+    draft: Draft, unit: int, *, after: int, drop: bool, keep: bool, communicator: str = "world"
+) -> list[int]:
+    """RS of every bucket that `unit` completes: each rank keeps its shard of the summed gradients.
 
     With `keep`, the shard is allocated; else it is added to the one of an earlier micro-batch.
     """
-    shard = Allocation(
-        reduced(bucket), "gradients", bucket.elements // n_ranks * numerics.grad_bytes
-    )
-    return writer.collective(
-        Kind.REDUCE_SCATTER,
-        bucket.label,
-        elements=bucket.elements,
-        dtype=numerics.grad_dtype,
-        after=(after,),
-        communicator=communicator,
-        bucket=bucket.index,
-        allocates=(shard,) if keep else (),
-        frees=(f"bucket.{bucket.index}",),
-    )
+    ids: list[int] = []
+    for bucket, filled in fill(draft, unit, after=after, flat=True, drop=drop):
+        nbytes = bucket.elements // draft.n_ranks * draft.numerics.grad_bytes
+        shard = Allocation(f"reduced.{bucket.index}", "gradients", nbytes)
+        op = draft.writer.collective(
+            Kind.REDUCE_SCATTER,
+            bucket.label,
+            elements=bucket.elements,
+            dtype=draft.numerics.grad_dtype,
+            after=(filled,),
+            communicator=communicator,
+            bucket=bucket.index,
+            allocates=(shard,) if keep else (),
+            frees=(f"bucket.{bucket.index}",),
+        )
+        ids.append(op)
+    return ids
 
 
-def update(
-    writer: PlanWriter,
-    elements: int,
-    numerics: Numerics,
-    *,
-    after: Iterable[int],
-    frees: tuple[str, ...],
-) -> int:
+def update(draft: Draft, elements: int, *, after: Iterable[int], frees: tuple[str, ...]) -> int:
     """OPT: steps the optimizer for the `elements` this rank owns and drops the gradients."""
-    return writer.compute(
+    return draft.writer.compute(
         Kind.OPTIMIZER,
         "",
         after=after,
-        memory_bytes=elements * numerics.update_bytes,
+        memory_bytes=elements * draft.numerics.update_bytes,
         frees=frees,
-    )
-
-
-def held(parameters: int, optimizer: int, numerics: Numerics) -> tuple[Allocation, ...]:
-    """What a rank holds throughout: so many elements of parameters and of optimizer states."""
-    return (
-        Allocation("parameters", "parameters", parameters * numerics.param_bytes),
-        Allocation("optimizer", "optimizer", optimizer * numerics.optimizer_bytes),
     )

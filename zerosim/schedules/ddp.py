@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
-from zerosim.plan import Axis, Plan, PlanWriter
+from zerosim.plan import Plan
 from zerosim.schedules import bucket as share
 from zerosim.workload import Workload
 
@@ -22,46 +22,29 @@ def ddp(
     workload: Workload, n_ranks: int, numerics: Numerics, options: DdpOptions, steps: int = 1
 ) -> Plan:
     """The textbook DDP step; gradients are views of their buckets (`gradient_as_bucket_view`)."""
-    writer = PlanWriter()
-    every = share.buckets(
-        workload,
-        share.gradient_order(workload),
-        n_ranks=1,
-        element_bytes=numerics.grad_bytes,
-        cap_bytes=options.bucket_bytes,
-    )
-    kept = tuple(share.gradient(part, bucket) for bucket in every for part in bucket.parts)
+    draft = share.draft(workload, n_ranks, numerics, options.bucket_bytes, split=False)
+    writer = draft.writer
     for writer.step in range(1, steps + 1):
         reductions: list[int] = []
         for writer.micro_batch in range(workload.micro_batches):
             for layer in workload.layers:
-                share.forward(writer, layer, numerics)
+                share.forward(draft, layer)
             for layer, complete in share.backward_layers(workload):
-                new = complete and writer.micro_batch == 0
-                made = share.gradients_of(layer.unit, every, numerics) if new else ()
-                b = share.backward(writer, layer, numerics, allocates=made)
+                b = share.backward(draft, layer, gradients=complete and writer.micro_batch == 0)
                 if complete and writer.micro_batch == workload.micro_batches - 1:
-                    reductions += _all_reduce(writer, layer.unit, every, workload, numerics, b)
-        share.update(writer, workload.n_params, numerics, after=reductions, frees=kept)
-    everything = share.held(workload.n_params, workload.n_params, numerics)
-    return Plan("ddp", n_ranks, tuple(writer.ops), (Axis("world", n_ranks),), everything)
+                    reductions += _all_reduce(draft, layer.unit, after=b)
+        share.update(draft, workload.n_params, after=reductions, frees=share.whole_gradients(draft))
+    return share.finished(draft, "ddp", parameters=workload.n_params, optimizer=workload.n_params)
 
 
-def _all_reduce(
-    writer: PlanWriter,
-    unit: int,
-    every: tuple[share.Bucket, ...],
-    workload: Workload,
-    numerics: Numerics,
-    after: int,
-) -> list[int]:
-    full = share.fill(writer, unit, every, workload, numerics, after=after, flat=False, drop=False)
+def _all_reduce(draft: share.Draft, unit: int, *, after: int) -> list[int]:
+    full = share.fill(draft, unit, after=after, flat=False, drop=False)
     return [
-        writer.collective(
+        draft.writer.collective(
             Kind.ALL_REDUCE,
             bucket.label,
             elements=bucket.elements,
-            dtype=numerics.grad_dtype,
+            dtype=draft.numerics.grad_dtype,
             after=(filled,),
             bucket=bucket.index,
         )

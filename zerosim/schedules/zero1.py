@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
-from zerosim.plan import Axis, Plan, PlanWriter
+from zerosim.plan import Plan
 from zerosim.schedules import bucket as share
 from zerosim.workload import Workload
 
@@ -22,78 +22,63 @@ def zero1(
     workload: Workload, n_ranks: int, numerics: Numerics, options: Zero1Options, steps: int = 1
 ) -> Plan:
     """The textbook ZeRO-1 step: 2Ψ(N-1)/N on the wire (arXiv 1910.02054 §7.2)."""
-    return sharded_update(
-        "zero1", workload, n_ranks, numerics, options.bucket_bytes, steps, keep_gradients=True
-    )
-
-
-def sharded_update(
-    name: str,
-    workload: Workload,
-    n_ranks: int,
-    numerics: Numerics,
-    bucket_bytes: int | None,
-    steps: int,
-    *,
-    keep_gradients: bool,
-) -> Plan:
-    """ZeRO-1 and ZeRO-2: reduce-scatter gradients, update the own shard, all-gather parameters.
-
-    With `keep_gradients` (ZeRO-1) whole gradients stay and are reduced in the last micro-batch; else
-    (ZeRO-2) each micro-batch reduces them and keeps only this rank's shard.
-    """
-    writer = PlanWriter()
-    cut = {"n_ranks": n_ranks, "cap_bytes": bucket_bytes}
-    order = share.gradient_order(workload)
-    every = share.buckets(workload, order, element_bytes=numerics.grad_bytes, **cut)
-    gathers = share.buckets(
-        workload, share.forward_order(workload), element_bytes=numerics.param_bytes, **cut
-    )
-    kept = tuple(share.reduced(bucket) for bucket in every)
-    if keep_gradients:
-        kept += tuple(share.gradient(part, bucket) for bucket in every for part in bucket.parts)
+    draft = share.draft(workload, n_ranks, numerics, options.bucket_bytes)
+    shard = draft.elements // n_ranks
+    consumed = (*share.reduced(draft), *share.whole_gradients(draft))
     gathered: dict[int, int] = {}
-    for writer.step in range(1, steps + 1):
-        reductions: list[int] = []
-        for writer.micro_batch in range(workload.micro_batches):
-            first, last = writer.micro_batch == 0, writer.micro_batch == workload.micro_batches - 1
-            for layer in workload.layers:
-                wait = (gathered[layer.unit],) if layer.unit in gathered else ()
-                share.forward(writer, layer, numerics, after=wait)
-            for layer, complete in share.backward_layers(workload):
-                new = complete and (first or not keep_gradients)
-                made = share.gradients_of(layer.unit, every, numerics) if new else ()
-                b = share.backward(writer, layer, numerics, allocates=made)
-                if complete and (last or not keep_gradients):
-                    full = share.fill(
-                        writer, layer.unit, every, workload, numerics,
-                        after=b, flat=True, drop=not keep_gradients,
-                    )  # fmt: skip
-                    reductions += [
-                        share.reduce_scatter(
-                            writer, bucket, numerics,
-                            after=filled, n_ranks=n_ranks, keep=first or keep_gradients,
-                        )
-                        for bucket, filled in full
-                    ]  # fmt: skip
-        shard = sum(bucket.elements for bucket in every) // n_ranks
-        step = share.update(writer, shard, numerics, after=reductions, frees=kept)
-        gathered = _gather(writer, gathers, numerics, step)
-    held = share.held(workload.n_params, shard, numerics)
-    return Plan(name, n_ranks, tuple(writer.ops), (Axis("world", n_ranks),), held)
+    for draft.writer.step in range(1, steps + 1):
+        reductions = forward_backward(draft, gathered, keep_gradients=True)
+        updated = share.update(draft, shard, after=reductions, frees=consumed)
+        gathered = gather_updated(draft, options.bucket_bytes, after=updated)
+    return share.finished(draft, "zero1", parameters=workload.n_params, optimizer=shard)
 
 
-def _gather(
-    writer: PlanWriter, gathers: tuple[share.Bucket, ...], numerics: Numerics, after: int
-) -> dict[int, int]:
+def forward_backward(
+    draft: share.Draft, gathered: dict[int, int], *, keep_gradients: bool
+) -> list[int]:
+    """All micro-batches of a step of ZeRO-1 or ZeRO-2; returns the ids of the reduce-scatters.
+
+    `gathered`: what each unit's forward waits for. With `keep_gradients` (ZeRO-1) whole gradients
+    stay and are reduced in the last micro-batch; else (ZeRO-2) each micro-batch reduces them.
+    """
+    writer, workload = draft.writer, draft.workload
+    reductions: list[int] = []
+    for writer.micro_batch in range(workload.micro_batches):
+        first, last = writer.micro_batch == 0, writer.micro_batch == workload.micro_batches - 1
+        for layer in workload.layers:
+            share.forward(
+                draft, layer, after=(gathered[layer.unit],) if layer.unit in gathered else ()
+            )
+        for layer, complete in share.backward_layers(workload):
+            new = complete and (first or not keep_gradients)
+            b = share.backward(draft, layer, gradients=new)
+            if complete and (last or not keep_gradients):
+                reductions += share.reduce_scatter(
+                    draft,
+                    layer.unit,
+                    after=b,
+                    drop=not keep_gradients,
+                    keep=first or keep_gradients,
+                )
+    return reductions
+
+
+def gather_updated(draft: share.Draft, cap_bytes: int | None, *, after: int) -> dict[int, int]:
     """AG after the update, in forward order; returns the last gather that each unit needs."""
     needs: dict[int, int] = {}
+    gathers = share.buckets(
+        draft.workload,
+        share.forward_order(draft.workload),
+        n_ranks=draft.n_ranks,
+        element_bytes=draft.numerics.param_bytes,
+        cap_bytes=cap_bytes,
+    )
     for bucket in gathers:
-        op = writer.collective(
+        op = draft.writer.collective(
             Kind.ALL_GATHER,
             bucket.label,
             elements=bucket.elements,
-            dtype=numerics.dtype,
+            dtype=draft.numerics.dtype,
             after=(after,),
             bucket=bucket.index,
         )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from zerosim.numerics import Numerics
 from zerosim.plan import Plan
-from zerosim.schedules.zero1 import sharded_update
+from zerosim.schedules import bucket as share
+from zerosim.schedules.zero1 import forward_backward, gather_updated
 from zerosim.workload import Workload
 
 
@@ -21,6 +22,11 @@ def zero2(
     workload: Workload, n_ranks: int, numerics: Numerics, options: Zero2Options, steps: int = 1
 ) -> Plan:
     """The textbook ZeRO-2 step: 2Ψ(N-1)/N on the wire a micro-batch (arXiv 1910.02054 §7.2)."""
-    return sharded_update(
-        "zero2", workload, n_ranks, numerics, options.bucket_bytes, steps, keep_gradients=False
-    )
+    draft = share.draft(workload, n_ranks, numerics, options.bucket_bytes)
+    shard = draft.elements // n_ranks
+    gathered: dict[int, int] = {}
+    for draft.writer.step in range(1, steps + 1):
+        reductions = forward_backward(draft, gathered, keep_gradients=False)
+        updated = share.update(draft, shard, after=reductions, frees=share.reduced(draft))
+        gathered = gather_updated(draft, options.bucket_bytes, after=updated)
+    return share.finished(draft, "zero2", parameters=workload.n_params, optimizer=shard)

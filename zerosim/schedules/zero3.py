@@ -9,7 +9,7 @@ from zerosim.errors import ScenarioError
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.partition import padded_unit
-from zerosim.plan import Allocation, Axis, Plan, PlanWriter
+from zerosim.plan import Allocation, Plan
 from zerosim.schedules import bucket as share
 from zerosim.workload import Workload
 
@@ -48,101 +48,76 @@ def zero3(
     workload: Workload, n_ranks: int, numerics: Numerics, options: Zero3Options, steps: int = 1
 ) -> Plan:
     """The textbook ZeRO-3 step; the lesson's sequence by default. There is no gather after OPT."""
-    writer = PlanWriter()
-    every = share.buckets(
-        workload,
-        share.gradient_order(workload),
-        n_ranks=n_ranks,
-        element_bytes=numerics.grad_bytes,
-        cap_bytes=options.bucket_bytes,
-    )
-    shard = sum(bucket.elements for bucket in every) // n_ranks
-    kept = tuple(share.reduced(bucket) for bucket in every)
-    gathers = _Gathers(writer, workload, n_ranks, numerics, options)
+    draft = share.draft(workload, n_ranks, numerics, options.bucket_bytes)
+    shard = draft.elements // n_ranks
+    sizes = tuple(padded_unit(unit, n_ranks) for unit in workload.units)
+    gathers = _Gathers(draft, options, tuple(map(len, workload.uses())), sizes)
+    writer = draft.writer
     for writer.step in range(1, steps + 1):
         reductions: list[int] = []
         for writer.micro_batch in range(workload.micro_batches):
-            _forward(writer, workload, numerics, options, gathers)
-            reductions += _backward(writer, workload, n_ranks, numerics, options, gathers, every)
-        update = share.update(writer, shard, numerics, after=reductions, frees=kept)
-        gathers.updated = (update,)
-    held = share.held(shard, shard, numerics)
-    return Plan("zero3", n_ranks, tuple(writer.ops), (Axis("world", n_ranks),), held)
+            _forward(draft, options, gathers)
+            reductions += _backward(draft, options, gathers)
+        updated = share.update(draft, shard, after=reductions, frees=share.reduced(draft))
+        gathers.updated = (updated,)
+    return share.finished(draft, "zero3", parameters=shard, optimizer=shard)
 
 
-def _forward(
-    writer: PlanWriter,
-    workload: Workload,
-    numerics: Numerics,
-    options: Zero3Options,
-    gathers: _Gathers,
-) -> None:
-    units = [layer.unit for layer in workload.layers]
+def _forward(draft: share.Draft, options: Zero3Options, gathers: _Gathers) -> None:
+    units = [layer.unit for layer in draft.workload.layers]
     kept = units[-1] if options.keep_last else None
-    for i, layer in enumerate(workload.layers):
+    last_layer = {unit: i for i, unit in enumerate(units)}
+    for i, layer in enumerate(draft.workload.layers):
         gathers.ahead(units[i : i + 1 + options.prefetch])
-        last_use = layer.unit not in units[i + 1 :] and layer.unit != kept
-        f = share.forward(
-            writer,
-            layer,
-            numerics,
-            after=gathers.ready(layer.unit),
-            frees=gathers.drop(layer.unit) if last_use else (),
-        )
-        gathers.used(layer.unit, f, dropped=last_use)
+        last = last_layer[layer.unit] == i and layer.unit != kept
+        frees = (_gathered(layer.unit),) if last else ()
+        f = share.forward(draft, layer, after=(gathers.live[layer.unit],), frees=frees)
+        if last:
+            gathers.release(layer.unit, f)
 
 
-def _backward(
-    writer: PlanWriter,
-    workload: Workload,
-    n_ranks: int,
-    numerics: Numerics,
-    options: Zero3Options,
-    gathers: _Gathers,
-    every: tuple[share.Bucket, ...],
-) -> list[int]:
+def _backward(draft: share.Draft, options: Zero3Options, gathers: _Gathers) -> list[int]:
     reductions: list[int] = []
-    layers = list(share.backward_layers(workload))
+    layers = list(share.backward_layers(draft.workload))
     units = [layer.unit for layer, _ in layers]
+    communicator = "world" if options.communicators == 1 else "world.gradients"
     for i, (layer, complete) in enumerate(layers):
         gathers.ahead(units[i : i + 1 + options.prefetch])
         b = share.backward(
-            writer,
+            draft,
             layer,
-            numerics,
-            after=gathers.ready(layer.unit),
-            allocates=share.gradients_of(layer.unit, every, numerics) if complete else (),
-            frees=gathers.drop(layer.unit) if complete else (),
+            gradients=complete,
+            after=(gathers.live[layer.unit],),
+            frees=(_gathered(layer.unit),) if complete else (),
         )
-        gathers.used(layer.unit, b, dropped=complete)
-        if not complete:
-            continue
-        reductions += [
-            share.reduce_scatter(
-                writer,
-                bucket,
-                numerics,
-                after=filled,
-                n_ranks=n_ranks,
-                communicator="world" if options.communicators == 1 else "world.gradients",
-                keep=writer.micro_batch == 0,
+        if complete:
+            gathers.release(layer.unit, b)
+            reductions += share.reduce_scatter(
+                draft,
+                layer.unit,
+                after=b,
+                drop=True,
+                keep=draft.writer.micro_batch == 0,
+                communicator=communicator,
             )
-            for bucket, filled in share.fill(
-                writer, layer.unit, every, workload, numerics, after=b, flat=True, drop=True
-            )
-        ]
     return reductions
+
+
+def _gathered(unit: int) -> str:
+    return f"gathered.{unit}"
 
 
 @dataclass(slots=True)
 class _Gathers:
-    """Which units are gathered now, and which gather must wait for which release (in_flight)."""
+    """Which units are gathered, by which op, and what the next gather must wait for (in_flight).
 
-    writer: PlanWriter
-    workload: Workload
-    n_ranks: int
-    numerics: Numerics
+    `n_uses`: how many layers compute with each unit; `sizes`: its padded elements; `updated`: the last update of the parameters.
+    """
+
+    draft: share.Draft
     options: Zero3Options
+    n_uses: tuple[int, ...]
+    sizes: tuple[int, ...]
     updated: tuple[int, ...] = ()
     live: dict[int, int] = field(default_factory=dict)
     releases: deque[int] = field(default_factory=deque)
@@ -154,40 +129,25 @@ class _Gathers:
             if unit not in self.live:
                 self.live[unit] = self._gather(unit)
 
-    def ready(self, unit: int) -> tuple[int, ...]:
-        """What an op that computes with `unit` waits for."""
-        return (self.live[unit],)
-
-    def drop(self, unit: int) -> tuple[str, ...]:
-        """The key of the gathered parameters of `unit`, to be freed."""
-        return (f"gathered.{unit}",)
-
-    def used(self, unit: int, op: int, *, dropped: bool) -> None:
-        """Remember that `op` was the last to use `unit`, if it was dropped."""
-        if not dropped:
-            return
+    def release(self, unit: int, op: int) -> None:
+        """`op` was the last to use the gathered `unit`."""
         del self.live[unit]
-        if self._counts(unit):
+        if self.n_uses[unit] == 1:
             self.releases.append(op)
 
-    def _counts(self, unit: int) -> bool:
-        return len(self.workload.uses(unit)) == 1
-
     def _gather(self, unit: int) -> int:
-        limit = self.options.in_flight or self.options.prefetch + 2
         after = self.updated
-        if self._counts(unit):
+        if self.n_uses[unit] == 1:
             # The n-th gather takes the room of the (n - limit)-th, so it waits for its release.
-            if self.counted >= limit:
+            if self.counted >= (self.options.in_flight or self.options.prefetch + 2):
                 after = (*after, self.releases.popleft())
             self.counted += 1
-        elements = padded_unit(self.workload.units[unit], self.n_ranks)
-        nbytes = elements * self.numerics.param_bytes
-        return self.writer.collective(
+        nbytes = self.sizes[unit] * self.draft.numerics.param_bytes
+        return self.draft.writer.collective(
             Kind.ALL_GATHER,
-            self.workload.units[unit].name,
-            elements=elements,
-            dtype=self.numerics.dtype,
+            self.draft.workload.units[unit].name,
+            elements=self.sizes[unit],
+            dtype=self.draft.numerics.dtype,
             after=after,
-            allocates=(Allocation(f"gathered.{unit}", "gathered", nbytes),),
+            allocates=(Allocation(_gathered(unit), "gathered", nbytes),),
         )

@@ -1,0 +1,101 @@
+"""The `zerosim` command. Only the module of the verb that was typed is imported: the start is cold."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Final
+
+import typer
+
+from zerosim import __version__
+from zerosim.cli.output import log
+from zerosim.errors import InputError, UnknownNameError, ZerosimError
+
+VERBS: Final[dict[str, str]] = {
+    "simulate": "zerosim.cli.simulate",
+    "trace": "zerosim.cli.trace",
+    "import": "zerosim.cli.importing",
+    "show": "zerosim.cli.show",
+    "compare": "zerosim.cli.compare",
+    "list": "zerosim.cli.listing",
+    "runs": "zerosim.cli.runs",
+    "dashboard": "zerosim.cli.dashboard",
+    "parity": "zerosim.cli.parity",
+}
+"""Each verb and the module that registers it, in the order of the help."""
+
+
+_FORESEEN: Final = (ZerosimError, typer.Abort, typer.TyperException, OSError)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exits 0, 1 (failed) or 2 (bad input, one sentence on stderr)."""
+    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        command = typer.main.get_command(application(arguments))
+        code = command.main(list(arguments), prog_name="zerosim", standalone_mode=False)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except (*_FORESEEN, KeyboardInterrupt) as error:
+        sentence, failed = _explained(error)
+        log(f"zerosim: {' '.join(sentence.split())}")
+        return failed
+    return code if isinstance(code, int) else 0
+
+
+def _explained(error: BaseException) -> tuple[str, int]:
+    """The sentence and the exit code of an error; anything else is raised again."""
+    match error:
+        case InputError():
+            return str(error), 2
+        case ZerosimError():
+            return str(error), 1
+        case KeyboardInterrupt() | typer.Abort():
+            return "stopped", 130
+        case typer.TyperException():
+            return f"{str(error.format_message()).rstrip('.')}: see `zerosim --help`", 2
+        case OSError():
+            return f"{error.filename or 'system'}: {error.strerror or error}", 1
+    raise error
+
+
+def application(arguments: Sequence[str]) -> typer.Typer:
+    """The command-line application with the verb of `arguments`, or with all of them for the help.
+
+    Raises UnknownNameError for a verb there is not.
+    """
+    app = typer.Typer(
+        name="zerosim",
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="Simulate, run for real, and compare ZeRO data parallelism.",
+    )
+    app.callback()(_root)
+    verb = next((a for a in arguments if not a.startswith("-")), None)
+    if verb is not None and verb not in VERBS:
+        raise UnknownNameError("command", verb, VERBS)
+    for name in VERBS if verb is None else (verb,):
+        import_module(VERBS[name]).register(app)
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"zerosim {__version__}\n")
+        raise typer.Exit
+
+
+_VERSION: Final = typer.Option(
+    "--version", is_eager=True, callback=_version, help="Print the version and exit."
+)
+
+
+def _root(*, version: Annotated[bool, _VERSION] = False) -> None:
+    del version  # the option's callback has done it

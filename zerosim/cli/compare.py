@@ -1,0 +1,80 @@
+"""`zerosim compare`: two runs side by side, whoever made them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from zerosim.analysis.comparison import compare as compare_traces
+from zerosim.cli.output import Json, print_json, print_rows, print_table
+from zerosim.store import load_run
+from zerosim.units import format_ns
+
+First = Annotated[Path, typer.Argument(metavar="A", help="A run directory.")]
+Second = Annotated[Path, typer.Argument(metavar="B", help="Another one.")]
+MOST_RESIDUALS: Final = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("compare")(compare)
+
+
+def compare(a: First, b: Second, json: Json = False) -> None:
+    """Match the ops of two runs and say where their step times part."""
+    result = compare_traces(load_run(a), load_run(b))
+    if json:
+        print_json(result)
+        return
+    ratio = result["step_ratio"]
+    print_rows(
+        [
+            ("a", result["a"]),
+            ("b", result["b"]),
+            ("step b / a", "unknown" if ratio is None else f"{ratio:.3f}"),
+            (
+                "matched",
+                _matched(result),
+            ),
+        ]
+    )
+    accounts = result["accounting"]
+    if accounts["a"] is not None and accounts["b"] is not None:
+        print_table(("where the step goes", "a", "b"), _account_rows(accounts["a"], accounts["b"]))
+    if result["residuals"]:
+        print_table(("largest differences", "rank", "a", "b"), _residual_rows(result["residuals"]))
+
+
+def _matched(result: Mapping[str, Any]) -> str:
+    share = result["matched_share"]
+    return (
+        f"{result['matched']} ops ({'unknown' if share is None else f'{share:.1%}'}), "
+        f"{result['only_a']} only in a, {result['only_b']} only in b"
+    )
+
+
+def _account_rows(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for name, value in a.items():
+        if isinstance(value, Mapping):
+            for kind in dict.fromkeys([*value, *b[name]]):
+                row = (f"exposed {kind}", value.get(kind, 0), b[name].get(kind, 0))
+                rows.append((row[0], format_ns(row[1]), format_ns(row[2])))
+        else:
+            rows.append((name.removesuffix("_ns"), format_ns(value), format_ns(b[name])))
+    return rows
+
+
+def _residual_rows(residuals: list[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"{r['kind']} {'' if r['unit'] is None else r['unit']}".strip(),
+            str(r["rank"]),
+            format_ns(r["a_ns"]),
+            format_ns(r["b_ns"]),
+        )
+        for r in residuals[:MOST_RESIDUALS]
+    ]

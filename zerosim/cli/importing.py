@@ -1,0 +1,40 @@
+"""`zerosim import`: other people's traces become a run, with a report on their quality."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.analysis.summary import summarize
+from zerosim.cli.output import Json, log, print_json, print_rows
+from zerosim.cli.summary import summary_rows
+from zerosim.importers import read
+from zerosim.store import save_run
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Trace files of the ranks.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("-o", "--out", metavar="RUN", help="Store the run here (runs/NAME)."),
+]
+Name = Annotated[str | None, typer.Option("--name", help="What to call the run.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("import")(import_)
+
+
+def import_(files: Files, out: Out = None, name: Name = None, json: Json = False) -> None:
+    """Read traces of several ranks (Kineto/Chrome JSON, plain or gzip) into one run."""
+    name = name or (out.name if out else files[0].name.split(".")[0])
+    out = out or Path("runs") / name
+    trace = read(files, name=name)
+    save_run(trace, out)
+    log(f"stored {out}")
+    summary = summarize(trace)
+    if json:
+        print_json(summary)
+    else:
+        print_rows(summary_rows(summary))

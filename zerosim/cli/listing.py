@@ -1,0 +1,107 @@
+"""`zerosim list`: presets, schedules, clusters, engines, runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zerosim.cli.output import Json, print_json, print_table
+from zerosim.engine import ENGINES
+from zerosim.hardware import MACHINES
+from zerosim.registry import Registry
+from zerosim.scenario import PRESETS, load_scenario, workload_of
+from zerosim.schedules import SCHEDULES
+from zerosim.store import list_runs
+from zerosim.units import format_count
+
+What = Annotated[
+    str, typer.Argument(metavar="WHAT", help="presets, schedules, clusters, engines or runs.")
+]
+Library = Annotated[Path, typer.Option("--library", help="The directory of the runs.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("list")(list_)
+
+
+def list_(what: What, library: Library = Path("runs"), json: Json = False) -> None:
+    """List what there is, with what it is."""
+    rows = _LISTS[what](library)
+    if json:
+        print_json({what: rows})
+    elif rows:
+        header = tuple(rows[0])
+        print_table(header, [tuple(str(row[name]) for name in header) for row in rows])
+
+
+def _presets(_library: Path) -> list[dict[str, Any]]:
+    rows = []
+    for name in PRESETS:
+        scenario = load_scenario(name)
+        rows.append(
+            {
+                "name": name,
+                "model": scenario.workload.model,
+                "parameters": format_count(workload_of(scenario).n_params),
+                "schedule": scenario.schedule.name,
+                "cluster": scenario.cluster.name,
+                "world_size": scenario.cluster.world_size,
+            }
+        )
+    return rows
+
+
+def _schedules(_library: Path) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "summary": SCHEDULES[name].summary,
+            "options": ", ".join(f"{k}={v}" for k, v in asdict(SCHEDULES[name].options()).items()),
+        }
+        for name in SCHEDULES
+    ]
+
+
+def _clusters(_library: Path) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "device": MACHINES[name].device,
+            "ranks_per_node": MACHINES[name].ranks_per_node,
+            "backend": MACHINES[name].backend,
+        }
+        for name in MACHINES
+    ]
+
+
+def _engines(_library: Path) -> list[dict[str, Any]]:
+    return [{"name": name} for name in ENGINES]
+
+
+def _runs(library: Path) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": stored.id,
+            "source": None if stored.meta is None else stored.meta.source,
+            "world_size": None if stored.meta is None else stored.meta.world_size,
+            "finished": None if stored.meta is None else stored.meta.finished,
+            "problem": stored.problem,
+        }
+        for stored in list_runs(library)
+    ]
+
+
+_LISTS = Registry(
+    "list",
+    {
+        "presets": _presets,
+        "schedules": _schedules,
+        "clusters": _clusters,
+        "engines": _engines,
+        "runs": _runs,
+    },
+)

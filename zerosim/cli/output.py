@@ -1,0 +1,38 @@
+"""What every command does with its answer: one JSON object, or text for people, on stdout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object in base units.")]
+
+
+def print_json(record: Mapping[str, Any]) -> None:
+    """Write one JSON object to stdout: ns, bytes, FLOPs; null is unknown."""
+    sys.stdout.write(orjson.dumps(record).decode() + "\n")
+
+
+def print_rows(rows: list[tuple[str, str]]) -> None:
+    """Write `name  value` lines to stdout, names aligned."""
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        sys.stdout.write(f"{name.ljust(width)}  {value}\n".rstrip(" ").rstrip("\n").rstrip() + "\n")
+
+
+def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """Write a plain table to stdout, columns aligned; numbers are right-aligned by their writer."""
+    every = [header, *rows]
+    widths = [max(len(row[i]) for row in every) for i in range(len(header))]
+    for row in every:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write(line.rstrip() + "\n")
+
+
+def log(message: str) -> None:
+    """Write a line for people to stderr."""
+    sys.stderr.write(message + "\n")

@@ -1,0 +1,29 @@
+"""`zerosim show`: the summary of a stored run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.analysis.summary import summarize
+from zerosim.cli.output import Json, print_json, print_rows
+from zerosim.cli.summary import summary_rows
+from zerosim.store import load_run
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("show")(show)
+
+
+def show(run: Run, json: Json = False) -> None:
+    """Print the summary of a stored run, whoever made it."""
+    summary = summarize(load_run(run))
+    if json:
+        print_json(summary)
+    else:
+        print_rows(summary_rows(summary))

@@ -1,0 +1,69 @@
+"""A run's summary as text: what `simulate` and `show` print for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from zerosim.units import format_bytes, format_count, format_ns
+
+MOST_ORDER_CHARACTERS: Final = 400
+
+
+def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name and value of each line; what is unknown says so."""
+    return [
+        ("run", f"{summary['name']} ({summary['source']}, {_known(summary['world_size'])} ranks)"),
+        ("order", _order(summary["order"])),
+        ("step", format_ns(summary["step_ns"])),
+        ("compute", format_ns(summary["compute_ns"])),
+        ("communication", format_ns(summary["comm_ns"])),
+        ("exposed", f"{format_ns(summary['exposed_ns'])} (overlap {_share(summary['overlap'])})"),
+        ("tokens", f"{_known(summary['tokens_per_s_per_rank'], '{:,.0f}')} per second and rank"),
+        ("MFU", f"{_share(summary['mfu'])} (causal {_share(summary['mfu_causal'])})"),
+        ("peak memory", f"{format_bytes(summary['peak_bytes'])} allocated per rank"),
+        ("sent", f"{format_bytes(summary['bytes_sent'])} per rank and step"),
+        ("engine", _known(summary["engine"])),
+        *_skew(summary["skew"]),
+        *_quality(summary["quality"]),
+    ]
+
+
+def padding_row(padded: int, plain: int) -> tuple[str, str]:
+    """The line that shows how much padding there is in parameters split over the ranks."""
+    share = (padded - plain) / plain
+    return "padding", f"{padded - plain:,} of {format_count(plain)} parameters ({share:.3%})"
+
+
+def _known(value: object, form: str = "{}") -> str:
+    return "unknown" if value is None else form.format(value)
+
+
+def _share(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.1%}"
+
+
+def _order(order: str | None) -> str:
+    if order is None:
+        return "unknown"
+    if len(order) <= MOST_ORDER_CHARACTERS:
+        return order
+    return f"{order[:MOST_ORDER_CHARACTERS].rsplit(' ', 1)[0]} … ({len(order.split())} ops)"
+
+
+def _skew(skew: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    if not skew or skew.get("straggler") is None:
+        return []
+    return [("straggler", f"rank {skew['straggler']} (waits least in {skew['n']} collectives)")]
+
+
+def _quality(quality: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    if not quality:
+        return []
+    counts = [
+        f"{quality[name]:,} {name.replace('_', ' ')}"
+        for name in ("repaired", "skipped", "lost", "before_window", "unsized")
+        if quality[name]
+    ]
+    lines = [("quality", ", ".join(counts))] if counts else []
+    return lines + [("warning", warning) for warning in quality["warnings"]]

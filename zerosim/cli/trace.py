@@ -1,0 +1,72 @@
+"""`zerosim trace`: run a scenario's plan with real ranks and record what they do."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zerosim.analysis.summary import summarize
+from zerosim.cli.output import Json, log, print_json, print_rows
+from zerosim.cli.summary import summary_rows
+from zerosim.errors import InputError
+from zerosim.registry import Registry
+from zerosim.scenario import load_scenario
+
+Source = Annotated[str, typer.Argument(metavar="SCENARIO", help="A preset, TOML file or run.")]
+Ranks = Annotated[int, typer.Option("--nproc", min=1, max=64, help="Ranks to start.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("-o", "--out", metavar="RUN", help="Store it here (runs/SCENARIO-NPROC-ranks)."),
+]
+Words = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; may be repeated."),
+]
+Steps = Annotated[int, typer.Option("--steps", min=1, help="Steps to run; the first warms up.")]
+Dtype = Annotated[str | None, typer.Option("--dtype", help="float32 or float64.")]
+Optimizer = Annotated[str | None, typer.Option("--optimizer", help="sgd, adam or adamw.")]
+Backend = Annotated[str, typer.Option("--backend", help="auto, gloo or nccl.")]
+_BACKENDS = Registry("backend", {"auto": "auto", "gloo": "gloo", "nccl": "nccl"})
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("trace")(trace)
+
+
+def trace(
+    scenario: Source,
+    nproc: Ranks = 2,
+    out: Out = None,
+    words: Words = None,
+    steps: Steps = 4,
+    dtype: Dtype = None,
+    optimizer: Optimizer = None,
+    backend: Backend = "auto",
+    json: Json = False,
+) -> None:
+    """Start real ranks through torchrun, run the scenario's plan, and store the run."""
+    extra = [f"numerics.dtype={dtype}"] if dtype else []
+    extra += [f"numerics.optimizer={optimizer}"] if optimizer else []
+    chosen = load_scenario(scenario, [*(words or []), *extra, f"world_size={nproc}"])
+    try:
+        # By name: torch is an extra, and the simulator stands without it.
+        launch = import_module("zerosim_runtime.launch")
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"real ranks need '{error.name}', which is not installed: "
+            "pip install torch, then zerosim[runtime]"
+        ) from None
+    out = out or Path("runs") / f"{chosen.name}-{nproc}-ranks"
+    result = launch.trace(
+        chosen, nproc=nproc, steps=steps, backend=_BACKENDS[backend], out=out, progress=log
+    )
+    log(f"stored {out}")
+    summary = summarize(result)
+    if json:
+        print_json(summary)
+    else:
+        print_rows(summary_rows(summary))
