@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import orjson
+
 from zerosim.errors import TraceFileError
 
 MAX_BYTES: Final = 4 * 2**30
@@ -78,6 +80,10 @@ def _describe_json(data: bytes) -> str:
     for keys, what in _JSON_KEYS:
         if all(key in head for key in keys):
             return what
+    try:
+        orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        return f"no JSON, or damaged ({error})"
     return "JSON without trace events"
 
 
@@ -104,10 +110,12 @@ def _unzipped(path: Path, file: BinaryIO, limit: int) -> Content:
                     )
     except EOFError:
         raise TraceFileError(
-            f"'{path}' is a truncated gzip file ({len(data)} bytes came out): copy or export it again"
+            f"'{path}' is a truncated gzip file: copy or export it again"
         ) from None
     except (gzip.BadGzipFile, zlib.error) as error:
         if not data or "Not a gzipped" not in str(error):
-            raise TraceFileError(f"'{path}' is a damaged gzip file ({error}): copy it again") from None
+            raise TraceFileError(
+                f"'{path}' is a damaged gzip file ({error}): copy it again"
+            ) from None
         return Content(path, bytes(data), (f"'{path.name}' has bytes after its gzip end: ignored",))
     return Content(path, bytes(data))

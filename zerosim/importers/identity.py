@@ -24,7 +24,9 @@ def assign_ranks(recordings: Sequence[Recording]) -> tuple[list[int], tuple[str,
     twice = sorted(r for r, n in Counter(said).items() if n > 1)
     if twice and len(set(hints)) == len(hints) and None not in hints:
         ranks = [hint for hint in hints if hint is not None]
-        return ranks, (f"several files say they are rank {twice[0]}: ranks taken from the file names",)
+        return ranks, (
+            f"several files say they are rank {twice[0]}: ranks taken from the file names",
+        )
     taken: set[int] = set()
     ranks, warnings = [], []
     for recording, rank, hint in zip(recordings, told, hints, strict=True):
@@ -35,19 +37,22 @@ def assign_ranks(recordings: Sequence[Recording]) -> tuple[list[int], tuple[str,
     return ranks, tuple(warnings)
 
 
-def world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> tuple[int | None, tuple[str, ...]]:
+def world_size(
+    recordings: Sequence[Recording], ranks: Sequence[int]
+) -> tuple[int | None, tuple[str, ...]]:
     """How many ranks the run had (None: unknown), and a warning where the files contradict it."""
     declared = max((r.world_size for r in recordings if r.world_size), default=None)
     evident = max(
         [
             *(max(g.size, *(r + 1 for r in g.ranks or ())) for r in recordings for g in r.groups),
-            *(rank + 1 for rank, r in zip(ranks, recordings, strict=True) if r.rank is not None),
-            len(recordings) if len(recordings) > 1 else 0,
+            *(rank + 1 for rank in ranks if declared is not None or len(ranks) > 1),
         ],
         default=0,
     )
     if declared is not None and evident > declared:
-        return evident, (f"the files say {declared} ranks, but {evident} take part: {evident} it is",)
+        return evident, (
+            f"the files say {declared} ranks, but {evident} take part: {evident} it is",
+        )
     return declared or evident or None, ()
 
 

@@ -103,7 +103,9 @@ def _piecewise(
     reader = _EventReader(content, text, decoder)
     end = reader.read(opening.end())
     if reader.closed and not bare:
-        rest, mended = _load_mended(content, text[: opening.end()] + text[end - 1 :], decoder, error)
+        rest, mended = _load_mended(
+            content, text[: opening.end()] + text[end - 1 :], decoder, error
+        )
         document: Any = {**rest, "traceEvents": reader.events}
         reader.repaired += mended
     elif bare:

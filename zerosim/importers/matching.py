@@ -76,7 +76,11 @@ def _candidates(spans: pl.DataFrame) -> pl.DataFrame:
             "rank",
             pl.col("group").cast(pl.String),
             pl.concat_str(
-                kind, pl.col("elements"), pl.col("dtype").cast(pl.String), separator="|", ignore_nulls=True
+                kind,
+                pl.col("elements"),
+                pl.col("dtype").cast(pl.String),
+                separator="|",
+                ignore_nulls=True,
             ).alias("signature"),
             pl.col("sequence").cast(pl.Float64).fill_null(float("nan")),
             "start_ns",

@@ -87,5 +87,3 @@ def _quality(recordings: Sequence[Recording], more: Sequence[str]) -> Quality:
         unsized=sum(q.unsized for q in parts),
         warnings=(*more, *(w for q in parts for w in q.warnings)),
     )
-
-

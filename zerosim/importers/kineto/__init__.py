@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -17,11 +17,13 @@ from zerosim.importers.kineto.gloo import gloo_spans, is_gloo
 from zerosim.importers.kineto.gpu import gpu_spans
 from zerosim.importers.kineto.memory import memory_samples
 from zerosim.importers.kineto.steps import step_windows
-from zerosim.importers.kineto.times import fits_float
+from zerosim.importers.kineto.times import fits_float, has_uneven_decimals
 from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
 from zerosim.importers.recording import Recording, Window
 from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.trace import Flag, Group, Quality
+
+_SIZED: Final = tuple(k.value for k in COMMUNICATION if k is not Kind.BARRIER)
 
 
 def sniff(data: bytes) -> bool:
@@ -46,7 +48,7 @@ def parse(content: Content) -> Recording:
     device = heads.device_of(events.gpu)
     groups = _groups(header, events)
     spans = _spans(events, windows, groups)
-    quality = _quality(content, parsed, spans, len(listed), len(events.skipped))
+    quality = _quality(content, parsed, spans, events, len(listed))
     return Recording(
         source=content.path.name,
         rank=heads.rank(header),
@@ -70,9 +72,7 @@ def _split(content: Content, parsed: Parsed) -> tuple[dict[str, Any], list[Any]]
     return header, listed
 
 
-def _spans(
-    events: Events, windows: tuple[Window, ...], groups: tuple[Group, ...]
-) -> pl.DataFrame:
+def _spans(events: Events, windows: tuple[Window, ...], groups: tuple[Group, ...]) -> pl.DataFrame:
     if events.gpu:
         return gpu_spans(events, windows, groups)
     if is_gloo(events):
@@ -101,25 +101,31 @@ def _first(spans: pl.DataFrame, windows: Sequence[Window]) -> int | None:
 
 
 def _quality(
-    content: Content, parsed: Parsed, spans: pl.DataFrame, n_events: int, skipped: int
+    content: Content, parsed: Parsed, spans: pl.DataFrame, events: Events, n_events: int
 ) -> Quality:
-    name, flags = content.path.name, pl.col("flags")
-    told = spans.filter(pl.col("kind").cast(pl.String).is_in([k.value for k in COMMUNICATION]))
-    unsized = told.filter(
-        pl.col("elements").is_null() & (pl.col("kind").cast(pl.String) != Kind.BARRIER)
+    unsized = spans.filter(
+        pl.col("kind").cast(pl.String).is_in(_SIZED) & pl.col("elements").is_null()
     ).height
-    untimed = spans.filter(flags & int(Flag.UNTIMED) != 0).height
-    unfinished = spans.filter(flags & int(Flag.UNFINISHED) != 0).height
-    before = spans.filter(flags & int(Flag.BEFORE_WINDOW) != 0).height
+    before = _flagged(spans, Flag.BEFORE_WINDOW)
+    skipped = len(events.skipped)
     notes = (
-        (not spans.height, "has no GPU work and no Gloo transfers: nothing to time"),
-        (untimed, f"has {untimed} ops without a time"),
-        (unfinished, f"has {unfinished} ops that never ended (the last step is incomplete)"),
-        (before, f"has {before} ops launched before the recording"),
-        (unsized, f"has {unsized} collectives of unknown size"),
-        (skipped, f"has {skipped} events whose time cannot be read: left out"),
+        (not n_events, "has no events"),
+        (
+            n_events and not events.gpu and not is_gloo(events),
+            "has no GPU events: nothing is timed",
+        ),
+        (_flagged(spans, Flag.UNTIMED), "has {} ops without a time"),
+        (
+            _flagged(spans, Flag.UNFINISHED),
+            "has {} ops that never ended: its last step is incomplete",
+        ),
+        (before, "has {} ops launched before the recording"),
+        (unsized, "has {} collectives of unknown size"),
+        (skipped, "has {} events whose time cannot be read: left out"),
+        (has_uneven_decimals(content.data), "has decimals of several lengths: read as decimals"),
     )
-    said = tuple(f"'{name}' {text}" for true, text in notes if true)
+    name = content.path.name
+    said = tuple(f"'{name}' {text.format(count)}" for count, text in notes if count)
     return Quality(
         events=n_events,
         repaired=parsed.repaired,
@@ -128,3 +134,7 @@ def _quality(
         unsized=unsized,
         warnings=content.warnings + parsed.warnings + said,
     )
+
+
+def _flagged(spans: pl.DataFrame, flag: Flag) -> int:
+    return spans.filter(pl.col("flags") & int(flag) != 0).height

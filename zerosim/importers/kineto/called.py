@@ -23,11 +23,11 @@ def called_spans(events: Events, windows: tuple[Window, ...]) -> pl.DataFrame:
     aten = outermost([op for op in events.aten if op.thread[0] == op.thread[1]])
     moments = [call.start for call, _ in calls] + [op.start for op in aten]
     none = [None] * len(aten)
-    untimed, facts = int(Flag.UNTIMED), [found for _, found in calls]
+    untimed, told = int(Flag.UNTIMED), [facts for _, facts in calls]
     frame = pl.DataFrame(
         {
             "stream": ["calls"] * len(calls) + ["host"] * len(aten),
-            "kind": [f.kind for f in facts] + [Kind.HOST] * len(aten),
+            "kind": [f.kind for f in told] + [Kind.HOST] * len(aten),
             "name": [call.name for call, _ in calls] + [op.name for op in aten],
             "unit": None,
             "issued_ns": moments,
@@ -35,14 +35,14 @@ def called_spans(events: Events, windows: tuple[Window, ...]) -> pl.DataFrame:
             "end_ns": [call.start for call, _ in calls] + [op.end for op in aten],
             "step": step_at(windows, moments),
             "micro_batch": None,
-            "group": [f.group for f in facts] + none,
-            "elements": [f.elements for f in facts] + none,
-            "nbytes": [f.nbytes for f in facts] + none,
+            "group": [f.group for f in told] + none,
+            "elements": [f.elements for f in told] + none,
+            "nbytes": [f.nbytes for f in told] + none,
             "wire_bytes": None,
-            "dtype": [f.dtype for f in facts] + none,
+            "dtype": [f.dtype for f in told] + none,
             "bucket": None,
             "flags": [call.flags | untimed for call, _ in calls] + [op.flags for op in aten],
-            "sequence": [f.sequence for f in facts] + none,
+            "sequence": [f.sequence for f in told] + none,
         },
         schema=ROWS,
     )

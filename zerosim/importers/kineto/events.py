@@ -19,7 +19,13 @@ LAUNCH: Final = frozenset(
     }
 )
 _OPS: Final = frozenset({"cpu_op", "operator"})
-_ANNOTATED: Final = ("Optimizer.step", "FSDP::", "nccl:", "gloo:", "DistributedDataParallel.forward")
+_ANNOTATED: Final = (
+    "Optimizer.step",
+    "FSDP::",
+    "nccl:",
+    "gloo:",
+    "DistributedDataParallel.forward",
+)
 STEP: Final = "ProfilerStep#"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
@@ -75,7 +75,7 @@ def kind_of(name: str) -> Kind:
 
 
 def dtype_of(name: object) -> str | None:
-    """torch's name of a dtype that a profiler wrote as `BFloat16`, `c10::Half` or `long int`."""
+    """The name torch gives a dtype that a profiler wrote as `BFloat16`, `c10::Half` or `long int`."""
     if not isinstance(name, str) or not name:
         return None
     plain = name.removeprefix("c10::").lower().replace(" ", "")
@@ -131,11 +131,6 @@ def ranks_of(text: object) -> tuple[int, ...] | None:
     if not isinstance(text, list) or not text or not all(type(r) is int for r in text):
         return None
     return tuple(text)
-
-
-def innermost_facts(args: Iterable[dict[str, Any]]) -> Facts | None:
-    """The first facts that any of `args` gives."""
-    return next((facts for a in args if (facts := from_metadata(a)) is not None), None)
 
 
 def _elements(kind: Kind, given: object, received: object) -> int | None:

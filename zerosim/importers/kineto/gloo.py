@@ -19,6 +19,7 @@ from zerosim.kinds import PREFIX, Kind
 from zerosim.trace import Flag, Group
 
 _MARK: Final = "gloo:"
+_COPIES: Final = ("FSDP::all_gather", "FSDP::post_backward_reduce")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def _number(piece: Slice) -> int | None:
     return number if type(number) is int and number > 0 else None
 
 
-def _transfer(  # noqa: PLR0917  a row is built from many columns
+def _transfer(
     mark: Slice, call: Slice | None, known: bool, stream: str, fsdp: Nesting, group: str | None
 ) -> _Op:
     facts = _facts(mark, call, group)
@@ -149,7 +150,7 @@ def _computation(events: Events) -> list[_Op]:
     marks = [m for m in events.annotations if m.name.startswith("FSDP::")]
     optimizer = nest(m for m in events.annotations if m.name.startswith("Optimizer.step"))
     backward = nest(events.backward)
-    copies = nest(m for m in marks if m.name.startswith("FSDP::all_gather_copy_out"))
+    inner = nest(marks)
     forward = nest(
         [
             *phases(marks, "FSDP::pre_forward", "FSDP::post_forward"),
@@ -161,8 +162,10 @@ def _computation(events: Events) -> list[_Op]:
     def row(op: Slice) -> _Op:
         at = (op.thread, op.start)
         kind, unit = Kind.OTHER, None
-        if mark := copies.innermost(*at):
-            kind, unit = Kind.COPY, unit_of(mark.name)
+        if mark := inner.innermost(*at):
+            # FSDP's own work, not the layer's: copies around its collectives, and bookkeeping.
+            kind = Kind.COPY if mark.name.startswith(_COPIES) else Kind.OTHER
+            unit = unit_of(mark.name)
         elif optimizer.innermost(*at):
             kind = Kind.OPTIMIZER
         elif backward.innermost(*at):
@@ -180,7 +183,7 @@ def _phase_unit(nesting: Nesting, op: Slice) -> str | None:
 
 
 def _is_main(piece: Slice) -> bool:
-    return piece.thread[0] == piece.thread[1]
+    return bool(piece.thread[0] == piece.thread[1])
 
 
 def outermost(pieces: Sequence[Slice]) -> list[Slice]:

@@ -33,7 +33,9 @@ class _Host:
     only_group: Group | None
 
 
-def gpu_spans(events: Events, windows: tuple[Window, ...], groups: tuple[Group, ...]) -> pl.DataFrame:
+def gpu_spans(
+    events: Events, windows: tuple[Window, ...], groups: tuple[Group, ...]
+) -> pl.DataFrame:
     """One row (columns ROWS) for each event of GPU work, in the order the host issued them.
 
     Work that the host launched before the recording comes first, with unknown issue time.
@@ -42,7 +44,9 @@ def gpu_spans(events: Events, windows: tuple[Window, ...], groups: tuple[Group, 
     work = [(piece, host.launches.get(piece.args.get("correlation"))) for piece in events.gpu]
     work += _unfinished(events, host)
     # Python's sort is stable: kernels of one launch (CUDA graphs) stay in their own order.
-    work.sort(key=lambda pair: (pair[1] is not None, pair[1].start if pair[1] else 0, pair[0].start))
+    work.sort(
+        key=lambda pair: (pair[1] is not None, pair[1].start if pair[1] else 0, pair[0].start)
+    )
     return _rows(work, host, windows, prefix=_prefixes(events))
 
 
@@ -69,10 +73,12 @@ def _key(identity: object) -> int | str | None:
 
 
 def _unfinished(events: Events, host: _Host) -> list[tuple[Slice, Slice | None]]:
-    # Launches after the last one that ran: the recording ended before their kernels did.
-    ran = {_key(piece.args.get("correlation")) for piece in events.gpu}
+    # Launches after the last one that ran: the recording ended before their kernels did. Where one
+    # launch starts many kernels (CUDA graphs), a launch without its own says nothing.
+    served = Counter(_key(piece.args.get("correlation")) for piece in events.gpu)
+    ran = set(served)
     last = max((host.launches[c].start for c in ran if c in host.launches), default=None)
-    if last is None:
+    if last is None or max(served.values()) > 1:
         return []
     pending = [
         launch
@@ -179,7 +185,9 @@ def _unit(launch: Slice | None, host: _Host) -> str | None:
 
 
 def _name(piece: Slice, kind: Kind, unit: str | None) -> str:
-    return f"{PREFIX[kind]}{unit}" if unit and kind in COMMUNICATION and kind in PREFIX else piece.name
+    return (
+        f"{PREFIX[kind]}{unit}" if unit and kind in COMMUNICATION and kind in PREFIX else piece.name
+    )
 
 
 def _times(piece: Slice, launch: Slice | None) -> tuple[int, int, int]:

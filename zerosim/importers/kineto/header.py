@@ -32,8 +32,9 @@ def world_size(header: dict[str, Any]) -> int | None:
 
 def groups(header: dict[str, Any]) -> tuple[Group, ...]:
     """The process groups the file lists."""
-    config = _distributed(header).get("pg_config")
-    found = [_group(entry) for entry in config if isinstance(entry, dict)] if _is_list(config) else []
+    listed = _distributed(header).get("pg_config")
+    entries = listed if isinstance(listed, list) else []
+    found = [_group(entry) for entry in entries if isinstance(entry, dict)]
     return tuple(group for group in found if group is not None)
 
 
@@ -68,11 +69,9 @@ def _group(entry: dict[str, Any]) -> Group | None:
     size = _count(entry.get("pg_size")) or (len(ranks) if ranks else None)
     if size is None:
         return None
-    return Group(str(entry.get("pg_name", "")), size, ranks if ranks and len(ranks) == size else None)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
+    return Group(
+        str(entry.get("pg_name", "")), size, ranks if ranks and len(ranks) == size else None
+    )
 
 
 def _count(value: object) -> int | None:

@@ -1,0 +1,1 @@
+"""Analysis: pure functions from a Trace to small frozen results, whoever made the trace."""

@@ -1,0 +1,38 @@
+"""Steps of a run: which are complete, which one stands for the run, how long it took whom."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from zerosim.trace import Flag, StepWindow, Trace
+
+
+def complete_steps(trace: Trace) -> tuple[int, ...]:
+    """The steps that all ranks with steps have, and in which every op ended; ascending."""
+    by_rank: dict[int, set[int]] = {}
+    for window in trace.meta.steps:
+        by_rank.setdefault(window.rank, set()).add(window.step)
+    if not by_rank:
+        return ()
+    unfinished = trace.spans.filter(pl.col("flags") & int(Flag.UNFINISHED) != 0)["step"]
+    return tuple(
+        sorted(set.intersection(*by_rank.values()) - set(unfinished.drop_nulls().unique()))
+    )
+
+
+def last_complete_step(trace: Trace) -> int | None:
+    """The step whose figures stand for the run; None if there is no complete one."""
+    return max(complete_steps(trace), default=None)
+
+
+def steady_step(trace: Trace) -> int | None:
+    """The first step that is past the warm-up: from 2 on if there are several, else the only one."""
+    complete = complete_steps(trace)
+    late = [step for step in complete if step >= 2]  # noqa: PLR2004  by definition
+    return next(iter(late if len(complete) > 1 and late else complete), None)
+
+
+def slowest_window(trace: Trace, step: int | None) -> StepWindow | None:
+    """The window of `step` on the rank that took longest (the lowest of equals)."""
+    windows = [w for w in trace.meta.steps if w.step == step]
+    return min(windows, key=lambda w: (w.start_ns - w.end_ns, w.rank), default=None)
