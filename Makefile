@@ -1,0 +1,48 @@
+# Everything a person types. `make help` prints the list.
+VENV := .venv
+PY := $(VENV)/bin/python
+.DEFAULT_GOAL := help
+
+.PHONY: help setup app test check fix golden bench docs e2e
+
+help: ## print this list
+	@grep -E '^[a-z0-9]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 10
+
+$(VENV)/.ready: pyproject.toml
+	python3 -m venv $(VENV)
+	$(PY) -m pip install --quiet --upgrade pip
+	$(PY) -c 'import torch' 2>/dev/null || $(PY) -m pip install --quiet torch==2.13.0
+	$(PY) -m pip install --quiet -e '.[dev,runtime]'
+	touch $@
+
+setup: $(VENV)/.ready ## make the virtual environment (torch's CPU build first, so that no CUDA arrives)
+
+app: setup ## serve the dashboard with the example runs
+	$(VENV)/bin/zerosim dashboard
+
+test: setup ## all tests: unit, property, golden, docs, real ranks, browser journeys
+	$(PY) -m pytest -q -n 2 -m 'not runtime and not e2e'
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -m 'runtime or e2e'
+
+check: setup ## format, lint, floors, types
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/mypy
+
+fix: setup ## format, and mend what can be mended
+	$(VENV)/bin/ruff check --fix
+	$(VENV)/bin/ruff format
+
+golden: setup ## write the golden files anew
+	$(PY) -m pytest -q tests --update-golden
+
+bench: setup ## the benchmarks, with their bars
+	$(PY) benchmarks/engine.py
+	$(PY) benchmarks/timeline.py
+
+docs: setup ## write the generated pages of docs/ anew
+	$(PY) -m pytest -q tests/docs --update-docs
+
+e2e: setup ## only the browser journeys
+	$(PY) -m pytest -q -m e2e

@@ -1,0 +1,157 @@
+"""The docs say what the code does: code runs, names have headings, generated pages are up to date."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.testing
+
+from zerosim import errors
+from zerosim.cli import VERBS, application
+from zerosim.hardware import MACHINES
+from zerosim.kinds import Kind
+from zerosim.scenario import PRESETS, Scenario, load_scenario, plan_of
+from zerosim.scenario.codec import SECTIONS
+from zerosim.schedules import SCHEDULES
+from zerosim.trace import SPANS
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def headings(page: Path) -> set[str]:
+    return set(re.findall(r"^#+ `?([^`\n]+)`?$", page.read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_python_blocks_of_a_page_run_from_top_to_bottom(page: Path) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, str(page), "exec"), names)  # noqa: S102 - our own docs
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_schedule_has_its_heading_and_every_option_its_line() -> None:
+    page = ROOT / "docs/schedules.md"
+    assert set(SCHEDULES) <= headings(page)
+    for name in SCHEDULES:
+        for option in fields(SCHEDULES[name].options):
+            assert f"`{option.name}`" in page.read_text()
+
+
+def test_the_orders_in_the_schedules_page_are_those_of_the_plans() -> None:
+    text = (ROOT / "docs/schedules.md").read_text()
+    for preset in ("lesson-ddp", "lesson-zero1", "lesson-zero2", "lesson-zero3"):
+        assert f"`{preset}`: `{plan_of(load_scenario(preset)).order}`" in text
+    for word in ("keep_last=false", "prefetch=1"):
+        assert f"`{word}`: `{plan_of(load_scenario('lesson-zero3', [word])).order}`" in text
+
+
+def test_every_error_has_its_heading() -> None:
+    classes = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.ZerosimError)
+    }
+    assert classes == headings(ROOT / "docs/errors.md") - {"Errors"}
+
+
+def test_every_field_of_a_scenario_is_explained() -> None:
+    text = (ROOT / "docs/scenarios.md").read_text()
+    for section, record in SECTIONS.items():
+        assert section in headings(ROOT / "docs/scenarios.md")
+        for field in fields(record):
+            assert f"`{field.name}`" in text, f"{section}.{field.name}"
+
+
+def test_every_preset_is_listed() -> None:
+    text = (ROOT / "docs/scenarios.md").read_text()
+    assert all(f"`{name}`" in text for name in PRESETS)
+
+
+def test_the_toml_in_the_docs_is_a_scenario() -> None:
+    (block,) = blocks(ROOT / "docs/scenarios.md", "toml")
+    scenario = Scenario.from_dict(tomllib.loads(block))
+    assert scenario.cluster.world_size == 64
+
+
+def test_every_column_of_a_span_is_explained() -> None:
+    text = (ROOT / "docs/trace.md").read_text()
+    assert all(f"`{column}`" in text for column in SPANS)
+
+
+def test_every_kind_is_in_the_importers_page_or_the_glossary() -> None:
+    text = (ROOT / "docs/importers.md").read_text()
+    assert all(f"`{kind}`" in text for kind in Kind)
+
+
+def test_the_adrs_are_numbered_without_gaps() -> None:
+    numbers = [int(p.name[:4]) for p in sorted((ROOT / "docs/adr").glob("*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_the_cli_page_is_what_the_help_says(docs: Path, update_docs: bool) -> None:
+    runner = typer.testing.CliRunner()
+    parts = ["# The command\n\nGenerated from the help: `make docs` writes it anew.\n"]
+    for arguments in [[], *([verb] for verb in VERBS)]:
+        result = runner.invoke(
+            application(arguments), [*arguments, "--help"], prog_name="zerosim", env={"COLUMNS": "100"}
+        )
+        assert result.exit_code == 0, result.output
+        title = " ".join(["zerosim", *arguments])
+        parts.append(f"## {title}\n\n```text\n{result.output.strip()}\n```\n")
+    _check(docs / "cli.md", "\n".join(parts), write=update_docs)
+
+
+def test_the_clusters_page_is_what_the_machines_say(docs: Path, update_docs: bool) -> None:
+    parts = [
+        "# Clusters\n\nGenerated from `zerosim/hardware/`: `make docs` writes it anew.\n"
+        "Rates are per second; a scenario's `[cluster]` fields change them.\n"
+    ]
+    for name in MACHINES:
+        machine = MACHINES[name]
+        cluster = machine.cluster(machine.ranks_per_node, "bfloat16")
+        rows = [
+            ("device", machine.device),
+            ("ranks per node", str(machine.ranks_per_node)),
+            ("backend", machine.backend),
+            ("peak, 16 bit", f"{cluster.device.peak_flops / 1e12:g} TFLOP/s"),
+            ("peak, float32", f"{machine.peak_flops['float32'] / 1e12:g} TFLOP/s"),
+            ("efficiency, launch", f"{machine.efficiency:g}, {machine.launch_s * 1e6:g} µs"),
+            (
+                "memory",
+                f"{machine.memory_bytes / 1e9:g} GB at {machine.memory_bandwidth / 1e9:g} GB/s",
+            ),
+            (
+                f"{machine.intra.name}, a rank",
+                f"{machine.intra.busbw / 1e9:g} GB/s busbw, {machine.intra.hop_s * 1e6:g} µs a hop",
+            ),
+            (
+                f"{machine.inter.name}, a node",
+                f"{machine.inter.busbw / 1e9:g} GB/s busbw, {machine.inter.hop_s * 1e6:g} µs a hop",
+            ),
+        ]
+        table = "\n".join(f"| {k} | {v} |" for k, v in rows)
+        sources = "\n".join(f"- {k}: {v}" for k, v in machine.sources.items())
+        parts.append(f"## {name}\n\n| what | value |\n|---|---|\n{table}\n\nSources:\n\n{sources}\n")
+    _check(docs / "clusters.md", "\n".join(parts), write=update_docs)
+
+
+def _check(page: Path, text: str, *, write: bool) -> None:
+    if write:
+        page.write_text(text)
+    assert page.read_text() == text, f"{page.name} is old: run `make docs`"
