@@ -32,17 +32,17 @@ def headings(page: Path) -> set[str]:
     return set(re.findall(r"^#+ `?([^`\n]+)`?$", page.read_text(), re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_python_blocks_of_a_page_run_from_top_to_bottom(page: Path) -> None:
+@pytest.mark.parametrize("document", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_python_blocks_of_a_page_run_from_top_to_bottom(document: Path) -> None:
     names: dict[str, Any] = {}
-    for block in blocks(page, "python"):
-        exec(compile(block, str(page), "exec"), names)  # noqa: S102 - our own docs
+    for block in blocks(document, "python"):
+        exec(compile(block, str(document), "exec"), names)  # noqa: S102 - our own docs
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+@pytest.mark.parametrize("document", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
+        assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
 def test_every_schedule_has_its_heading_and_every_option_its_line() -> None:
@@ -109,7 +109,10 @@ def test_the_cli_page_is_what_the_help_says(docs: Path, update_docs: bool) -> No
     parts = ["# The command\n\nGenerated from the help: `make docs` writes it anew.\n"]
     for arguments in [[], *([verb] for verb in VERBS)]:
         result = runner.invoke(
-            application(arguments), [*arguments, "--help"], prog_name="zerosim", env={"COLUMNS": "100"}
+            application(arguments),
+            [*arguments, "--help"],
+            prog_name="zerosim",
+            env={"COLUMNS": "100"},
         )
         assert result.exit_code == 0, result.output
         title = " ".join(["zerosim", *arguments])
@@ -118,10 +121,11 @@ def test_the_cli_page_is_what_the_help_says(docs: Path, update_docs: bool) -> No
 
 
 def test_the_clusters_page_is_what_the_machines_say(docs: Path, update_docs: bool) -> None:
-    parts = [
+    intro = (
         "# Clusters\n\nGenerated from `zerosim/hardware/`: `make docs` writes it anew.\n"
         "Rates are per second; a scenario's `[cluster]` fields change them.\n"
-    ]
+    )
+    parts = [intro]
     for name in MACHINES:
         machine = MACHINES[name]
         cluster = machine.cluster(machine.ranks_per_node, "bfloat16")
@@ -147,7 +151,9 @@ def test_the_clusters_page_is_what_the_machines_say(docs: Path, update_docs: boo
         ]
         table = "\n".join(f"| {k} | {v} |" for k, v in rows)
         sources = "\n".join(f"- {k}: {v}" for k, v in machine.sources.items())
-        parts.append(f"## {name}\n\n| what | value |\n|---|---|\n{table}\n\nSources:\n\n{sources}\n")
+        parts.append(
+            f"## {name}\n\n| what | value |\n|---|---|\n{table}\n\nSources:\n\n{sources}\n"
+        )
     _check(docs / "clusters.md", "\n".join(parts), write=update_docs)
 
 

@@ -19,6 +19,9 @@ def register(app: typer.Typer) -> None:
 
 
 def dashboard(library: Library = Path("runs"), host: Host = "127.0.0.1", port: Port = 8050) -> None:
-    """Serve the dashboard with the runs of a library and the examples; Ctrl-C stops it."""
+    """Serve the dashboard: your runs and the examples.
+
+    It listens on this machine only, unless --host says otherwise. Ctrl-C stops it.
+    """
     # By name: the simulator stands without the app, and starts without importing it.
     import_module("zerosim_app.__main__").serve(library, host, port)

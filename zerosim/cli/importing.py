@@ -27,7 +27,10 @@ def register(app: typer.Typer) -> None:
 
 
 def import_(files: Files, out: Out = None, name: Name = None, json: Json = False) -> None:
-    """Read traces of several ranks (Kineto/Chrome JSON, plain or gzip) into one run."""
+    """Read traces of several ranks into one run.
+
+    Formats: Kineto/Chrome JSON, plain or gzip. The quality report is part of the answer.
+    """
     name = name or (out.name if out else files[0].name.split(".")[0])
     out = out or Path("runs") / name
     trace = read(files, name=name)

@@ -19,7 +19,10 @@ def register(app: typer.Typer) -> None:
 
 
 def parity(files: Files, json: Json = False) -> None:
-    """Run programs that ASTRA-sim ran, and compare the times; exits 1 if any differs."""
+    """Run programs that a peer ran and compare times.
+
+    The format is that of docs/parity.md. Exits 1 if any time differs.
+    """
     results = [run_parity(path) for path in files]
     if json:
         print_json(

@@ -48,7 +48,10 @@ def trace(
     backend: Backend = "auto",
     json: Json = False,
 ) -> None:
-    """Start real ranks through torchrun, run the scenario's plan, and store the run."""
+    """Run a scenario's plan with real ranks.
+
+    Ranks start through torchrun, on NCCL when each has a GPU, else on Gloo; the run is stored.
+    """
     extra = [f"numerics.dtype={dtype}"] if dtype else []
     extra += [f"numerics.optimizer={optimizer}"] if optimizer else []
     chosen = load_scenario(scenario, [*(words or []), *extra, f"world_size={nproc}"])
