@@ -1,0 +1,1 @@
+"""The real runtime: the plan that drives the simulator, run by torch.distributed ranks and recorded."""
