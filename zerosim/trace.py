@@ -64,8 +64,10 @@ SAMPLES: Final[dict[str, pl.DataType]] = {
 }
 """Columns of `Trace.samples`: a counter has `value` from `time_ns` on.
 
-Counters: `memory.KIND` by memory kind, `memory.allocated` (their sum, in host order),
-`memory.in_use` (device order), `memory.reserved`; `bucket.fill` (bytes); `link.NAME` (bytes/s).
+Several rows of one moment stand in the order in which they happened; the last one holds on.
+Counters: `memory.allocated` (bytes, as the host allocates and drops), `memory.in_use` (as the device
+uses them) and its parts `memory.KIND` by memory kind, `memory.reserved`; `bucket.fill` (bytes);
+`link.NAME` (bytes/s).
 """
 
 
@@ -283,4 +285,6 @@ def meta_from_dict(record: dict[str, Any]) -> Meta:
         fields["model"] = None if fields["model"] is None else ModelFacts(**fields["model"])
         return Meta(**fields)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TraceFileError(f"run.json does not describe a run ({error}): import it again") from None
+        raise TraceFileError(
+            f"run.json does not describe a run ({error}): import it again"
+        ) from None

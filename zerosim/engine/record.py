@@ -30,7 +30,7 @@ MAX_ROWS: Final = 200_000
 """Up to so many spans every rank gets rows of its own; above, one rank of each class does."""
 
 _COUNTER: Final = {kind: f"memory.{kind}" for kind in MEMORY_KINDS}
-_Change = tuple[int, int, str, int]  # time, order within a time, counter, bytes more or fewer
+_Change = tuple[int, int, str, int]  # time, place within a time, counter, how much more
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +194,6 @@ def _samples(plan: Plan, program: Program, times: Times, c: int, rank: int) -> p
     # A counter's values are sums of its own changes: take off what the counters before it added.
     first = np.flatnonzero(np.diff(named, prepend=-1))
     value -= np.repeat(value[first] - change[order][first], np.diff(first, append=len(named)))
-    last = np.append((np.diff(named) != 0) | (np.diff(when) != 0), [True] * bool(len(named)))
-    when, named, value = when[last], named[last], value[last]
     order = np.argsort(when, kind="stable")
     names = np.asarray(list(numbers), dtype=object)
     return pl.DataFrame(
@@ -209,11 +207,11 @@ def _samples(plan: Plan, program: Program, times: Times, c: int, rank: int) -> p
 
 
 def _memory(plan: Plan, program: Program, times: Times, c: int) -> Iterable[_Change]:
-    """Allocated in host order, in use in device order; frees come before allocations of a time."""
+    """Allocated in host order, op by op; by kind in device order, frees before allocations."""
     held: dict[str, tuple[int, str]] = {}
     for a in plan.persistent:
         for counter in (_COUNTER[a.kind], "memory.allocated", "memory.in_use"):
-            yield 0, 0, counter, a.nbytes
+            yield 0, -1, counter, a.nbytes
     issued, start, end = (
         column[:, c].tolist() for column in (times.issued, times.start, times.end)
     )
@@ -223,14 +221,14 @@ def _memory(plan: Plan, program: Program, times: Times, c: int) -> Iterable[_Cha
         now, done = issued[op.id], issued[op.id] + program.ops[op.id].issue_ns
         for a in op.allocates:
             held[a.key] = (a.nbytes, _COUNTER[a.kind])
-            yield now, 2, _COUNTER[a.kind], a.nbytes
-            yield now, 2, "memory.allocated", a.nbytes
-            yield start[op.id], 2, "memory.in_use", a.nbytes
+            yield now, 2 * op.id, "memory.allocated", a.nbytes
+            yield start[op.id], 1, _COUNTER[a.kind], a.nbytes
+            yield start[op.id], 1, "memory.in_use", a.nbytes
         for key in op.frees:
             nbytes, counter = held.pop(key)
-            yield done, 3, counter, -nbytes
-            yield done, 3, "memory.allocated", -nbytes
-            yield end[op.id], 1, "memory.in_use", -nbytes
+            yield done, 2 * op.id + 1, "memory.allocated", -nbytes
+            yield end[op.id], 0, counter, -nbytes
+            yield end[op.id], 0, "memory.in_use", -nbytes
 
 
 def _fills(plan: Plan, times: Times, c: int) -> Iterable[_Change]:
