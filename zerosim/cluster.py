@@ -65,7 +65,10 @@ class Cluster:
 
     def __post_init__(self) -> None:
         """Refuse sizes below one, and rates that are no finite positive number."""
-        for what, size in (("world_size", self.world_size), ("ranks_per_node", self.ranks_per_node)):
+        for what, size in (
+            ("world_size", self.world_size),
+            ("ranks_per_node", self.ranks_per_node),
+        ):
             if size < 1:
                 raise ScenarioError(f"cluster.{what} is {size}: give at least 1")
         for what, rate in (

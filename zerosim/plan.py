@@ -107,14 +107,18 @@ def _check(plan: Plan) -> None:
             live[allocation.key] = position
         for key in op.frees:
             if live.pop(key, None) is None:
-                raise PlanError(f"op '{op.name}' frees '{key}', which nothing holds: allocate it first")
+                raise PlanError(
+                    f"op '{op.name}' frees '{key}', which nothing holds: allocate it first"
+                )
     for allocation in plan.persistent:
         _check_allocation(allocation, plan.name)
 
 
 def _check_op(op: Op, position: int, axes: set[str]) -> None:
     if op.id != position:
-        raise PlanError(f"op '{op.name}' has id {op.id} at position {position}: number them in order")
+        raise PlanError(
+            f"op '{op.name}' has id {op.id} at position {position}: number them in order"
+        )
     if any(not 0 <= before < position for before in op.after):
         raise PlanError(f"op '{op.name}' waits for {op.after}: it may wait for earlier ops only")
     if op.flops < 0 or op.memory_bytes < 0 or (op.elements is not None and op.elements < 0):

@@ -20,5 +20,7 @@ CLASSROOM: Final = Machine(
     inter=Link("infiniband", busbw=0.25e9, hop_s=0.0),
     host=Host(issue_s=0.0, collective_s=0.0),
     base_s=0.0,
-    sources={"all": "assumed: chosen so that gathering a layer takes about as long as computing it"},
+    sources={
+        "all": "assumed: chosen so that gathering a layer takes about as long as computing it"
+    },
 )
