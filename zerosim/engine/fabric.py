@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import simpy
 
 Demand = tuple[tuple[Any, float], ...]
 """Per link, the share of its capacity that a transfer would use with all its links to itself."""
+_TINY: Final = 1e-6
+"""Ns: less than this is rounding, not work."""
 
 
 def fair_speeds(demands: Mapping[int, Demand]) -> dict[int, float]:
@@ -42,11 +44,11 @@ def fair_speeds(demands: Mapping[int, Demand]) -> dict[int, float]:
     return speed
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Flow:
     """A transfer under way: ns of work left at full speed, its speed, and when that was noted."""
 
-    demand: Demand
+    demand: int
     left: float
     speed: float
     noted: int
@@ -58,48 +60,51 @@ class Fabric:
 
     def __init__(self, env: simpy.Environment) -> None:
         self._env = env
-        self._flows: dict[int, _Flow] = {}
-        self._next = 0
-        self._version = 0
-        self._solved: dict[tuple[Demand, ...], tuple[float, ...]] = {}
+        self._flows: list[_Flow] = []
+        self._alarm: simpy.Event | None = None
+        self._demands: dict[Demand, int] = {}
+        self._solved: dict[tuple[int, ...], tuple[float, ...]] = {}
 
     def transfer(self, wire_ns: int, demand: Demand) -> simpy.Event:
-        """Start a transfer that takes `wire_ns` alone."""
-        done = self._env.event()
-        if wire_ns == 0:
-            return done.succeed()
+        """Start a transfer that takes `wire_ns` (above 0) alone."""
         self._settle()
-        self._flows[self._next] = _Flow(demand, float(wire_ns), 1.0, self._now, done)
-        self._next += 1
+        number = self._demands.setdefault(demand, len(self._demands))
+        flow = _Flow(number, float(wire_ns), 1.0, int(self._env.now), self._env.event())
+        self._flows.append(flow)
         self._share()
-        return done
-
-    @property
-    def _now(self) -> int:
-        return int(self._env.now)
+        return flow.done
 
     def _settle(self) -> None:
-        for flow in self._flows.values():
-            flow.left -= (self._now - flow.noted) * flow.speed
-            flow.noted = self._now
+        now = int(self._env.now)
+        for flow in self._flows:
+            flow.left -= (now - flow.noted) * flow.speed
+            flow.noted = now
 
     def _share(self) -> None:
-        key = tuple(flow.demand for flow in self._flows.values())
-        if key not in self._solved:
-            speeds = fair_speeds(dict(enumerate(key)))
-            self._solved[key] = tuple(speeds[i] for i in range(len(key)))
-        for flow, speed in zip(self._flows.values(), self._solved[key], strict=True):
+        """Give every flow its speed, and ring when the first of them is over."""
+        key = tuple([flow.demand for flow in self._flows])
+        speeds = self._solved.get(key)
+        if speeds is None:
+            speeds = self._solved[key] = self._solve(key)
+        wait = math.inf
+        for flow, speed in zip(self._flows, speeds, strict=True):
             flow.speed = speed
-        self._version += 1
-        if self._flows:
-            self._env.process(self._wake(self._version))
+            wait = min(wait, flow.left / speed)
+        self._alarm = self._env.timeout(max(0, math.ceil(wait - _TINY)))
+        self._alarm.callbacks.append(self._ring)
 
-    def _wake(self, version: int) -> Any:  # noqa: ANN401 - simpy's generator type
-        wait = min(math.ceil(f.left / f.speed - 1e-6) for f in self._flows.values())
-        yield self._env.timeout(max(wait, 0))
-        if version != self._version:
-            return  # a transfer started or ended meanwhile: a newer wake-up stands
+    def _solve(self, key: tuple[int, ...]) -> tuple[float, ...]:
+        demands = list(self._demands)
+        speeds = fair_speeds({i: demands[number] for i, number in enumerate(key)})
+        return tuple(speeds[i] for i in range(len(key)))
+
+    def _ring(self, alarm: simpy.Event) -> None:
+        if alarm is not self._alarm:
+            return  # a transfer started or ended meanwhile: a newer alarm is set
         self._settle()
-        for number in [k for k, f in self._flows.items() if f.left <= f.speed * 1e-6 + 1e-9]:
-            self._flows.pop(number).done.succeed()
-        self._share()
+        over = [flow for flow in self._flows if flow.left <= flow.speed * _TINY + 1e-9]
+        self._flows = [flow for flow in self._flows if flow not in over]
+        for flow in over:
+            flow.done.succeed()
+        if self._flows:
+            self._share()

@@ -14,26 +14,57 @@ def solve(program: Program, folded: Folded, durations: list[Int | int]) -> Times
     `durations`: per op, ns as a number or an array over classes. Ops are in an order in which what
     one waits for stands before it, so that one pass is enough.
     """
+    if folded.n_classes == 1:
+        return _solve_one(program, durations)
     shape = (len(program.ops), folded.n_classes)
-    times = Times(*(np.zeros(shape, dtype=np.int64) for _ in range(3)))
+    start, end = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
     meets = [_Meeting.of(group) for group in folded.group_of]
+    issued: list[Int] = []
     host: Int = np.zeros(1, dtype=np.int64)
     for i, op in enumerate(program.ops):
-        times.issued[i] = host
+        issued.append(host)
         host = host + op.issue_ns
-        ready, end = times.start[i], times.end[i]
-        ready[:] = host
+        ready: Int = host
         for before in op.after:
-            np.maximum(ready, times.end[before], out=ready)
-        if op.ring is not None and folded.n_classes > 1:
-            end[:] = ring_ends(ready, op.ring)
+            ready = np.maximum(ready, end[before], out=start[i])
+        if ready is host:
+            start[i] = host
+        if op.ring is not None:
+            end[i] = ring_ends(start[i], op.ring)
         elif op.axis is not None:
-            np.add(meets[op.axis].latest(ready), durations[i], out=end)
+            np.add(meets[op.axis].latest(start[i]), durations[i], out=end[i])
         else:
-            np.add(ready, durations[i], out=end)
+            np.add(start[i], durations[i], out=end[i])
         if op.blocks:
-            host = np.maximum(host, end)
-    return times
+            host = np.maximum(host, end[i])
+    return Times(_stacked(issued, shape), start, end)
+
+
+def _stacked(issued: list[Int], shape: tuple[int, int]) -> Int:
+    """Issue times as one array; not copied for every class if no op blocks the host."""
+    if all(row.size == 1 for row in issued):
+        return np.broadcast_to(np.concatenate(issued)[:, None], shape)
+    return np.stack([np.broadcast_to(row, shape[1:]) for row in issued])
+
+
+def _solve_one(program: Program, durations: list[Int | int]) -> Times:
+    """The same for one class, in plain integers: numpy would cost more than it saves."""
+    issued: list[int] = []
+    start: list[int] = []
+    end: list[int] = []
+    host = 0
+    for op, duration in zip(program.ops, durations, strict=True):
+        issued.append(host)
+        host += op.issue_ns
+        ready = host
+        for before in op.after:
+            if end[before] > ready:  # noqa: PLR1730 - max() would double the time of the loop
+                ready = end[before]
+        start.append(ready)
+        end.append(ready + (duration if isinstance(duration, int) else int(duration[0])))
+        if op.blocks:
+            host = max(host, end[-1])
+    return Times(*(np.asarray(times, dtype=np.int64)[:, None] for times in (issued, start, end)))
 
 
 class _Meeting:
@@ -56,7 +87,8 @@ class _Meeting:
 
     def latest(self, ready: Int) -> Int:
         if self.order is None or self.offsets is None:
-            return np.max(ready, keepdims=True)
+            everyone: Int = np.max(ready, keepdims=True)
+            return everyone
         latest: Int = np.maximum.reduceat(ready[self.order], self.offsets)[self.group]
         return latest
 
