@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
@@ -143,9 +144,9 @@ def _has(known: set[int]) -> str:
 
 
 def _check_size(trace: Trace, ranks: tuple[int, ...]) -> None:
-    counts = dict(trace.spans.group_by("rank").len().iter_rows())
+    counts: dict[int, int] = dict(trace.spans.group_by("rank").len().iter_rows())
     copied = {r: c.representative for c in trace.meta.classes for r in c.ranks}
-    n_spans = sum(counts.get(rank, counts.get(copied.get(rank), 0)) for rank in ranks)
+    n_spans = sum(counts.get(r, counts.get(copied.get(r, r), 0)) for r in ranks)
     if n_spans > MAX_SPANS:
         raise InputError(
             f"{len(ranks)} ranks of '{trace.meta.name}' are {n_spans} spans, more than {MAX_SPANS}: "
@@ -169,8 +170,8 @@ def _sublanes(
 ) -> NDArray[np.int64]:
     # Sorted by lane and start. Streams that run in order need no search, and they are the rule.
     sub = np.zeros(len(lane), dtype=np.int64)
-    bounds = np.flatnonzero(np.diff(lane, prepend=-1, append=-1)) if len(lane) else []
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    bounds: list[int] = np.flatnonzero(np.diff(lane, prepend=-1, append=-1)).tolist()
+    for first, last in pairwise(bounds):
         s, e = start[first:last], end[first:last]
         if bool((s[1:] < np.maximum.accumulate(e)[:-1]).any()):
             sub[first:last] = _first_fit(s.tolist(), e.tolist())

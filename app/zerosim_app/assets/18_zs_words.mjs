@@ -1,0 +1,136 @@
+// What the timeline says: the facts of a span, of a pixel's shares, of an area; sentences. Pure.
+
+import { groupOf, issuedOf, membersOf, opField, rowOf, waitingOf } from "./10_zs_core.mjs";
+import { exactNs, formatBytes, formatNs, formatShare } from "./11_zs_time.mjs";
+import { firstEndingAfter } from "./10_zs_core.mjs";
+import { sharesBetween } from "./12_zs_lod.mjs";
+
+const FLAGS = [
+  [1, "has no time of its own"],
+  [2, "never ended"],
+  [4, "launched before the recording"],
+  [8, "mended"],
+];
+
+/** How a kind is written: `all-gather`. */
+export const kindName = (kind) => kind.replaceAll("_", "-");
+
+/** `{title, kind, role, facts: [[label, value]]}` of span `i`: everything known of it. */
+export function factsOf(run, i) {
+  const field = (name) => opField(run, i, name);
+  const row = run.about.rows[rowOf(run, i)];
+  const facts = [
+    ["rank", groupOf(run, i).label],
+    ["stream", kindName(field("stream") ?? row.lane)],
+    ["unit", field("unit") ?? "unknown"],
+    ["start", exactNs(run.start[i])],
+    ["duration", withShort(run.duration[i])],
+    ["issued", issuedText(run, i)],
+  ];
+  if (run.collective[i] >= 0 || field("group") !== null) facts.push(...collectiveFacts(run, i));
+  const flags = FLAGS.filter(([bit]) => run.flags[i] & bit).map(([, text]) => text);
+  if (flags.length) facts.push(["note", flags.join(", ")]);
+  return { title: field("name"), kind: kindName(field("kind")), role: run.role[i], facts };
+}
+
+function withShort(ns) {
+  return ns >= 1000 ? `${exactNs(ns)} (${formatNs(ns)})` : exactNs(ns);
+}
+
+function issuedText(run, i) {
+  const issued = issuedOf(run, i);
+  if (issued === null) return "unknown";
+  const ahead = run.start[i] - issued;
+  return ahead > 0 ? `${exactNs(issued)} (${formatNs(ahead)} ahead)` : exactNs(issued);
+}
+
+function collectiveFacts(run, i) {
+  const wire = opField(run, i, "wire_bytes");
+  const dtype = opField(run, i, "dtype");
+  return [
+    ["waiting", run.collective[i] < 0 ? "unknown" : withShortOrUnknown(waitingOf(run, i))],
+    ["bytes", `${formatBytes(opField(run, i, "nbytes"))}${dtype ? ` of ${dtype}` : ""}`],
+    ["sent", formatBytes(wire)],
+    ["group", opField(run, i, "group") ?? "unknown"],
+  ];
+}
+
+const withShortOrUnknown = (ns) => (ns === null ? "unknown" : withShort(ns));
+
+/** One sentence on span `i`, for the details line and for those who listen. */
+export function sentenceOf(run, i) {
+  const unit = opField(run, i, "unit");
+  const waited = waitingOf(run, i);
+  const members = membersOf(run, i).length;
+  const bytes = opField(run, i, "nbytes");
+  return [
+    `${opField(run, i, "name")}: ${kindName(opField(run, i, "kind"))}`,
+    unit === null ? null : `unit ${unit}`,
+    groupOf(run, i).label,
+    `starts at ${exactNs(run.start[i])}`,
+    `takes ${withShort(run.duration[i])}`,
+    waited ? `of which ${formatNs(waited)} waiting for the last rank` : null,
+    bytes === null ? null : formatBytes(bytes),
+    members > 1 ? `${members} members outlined` : null,
+  ]
+    .filter((part) => part !== null)
+    .join(", ");
+}
+
+/** `{title, facts, parts: [[role, share]]}` of one pixel that shows shares instead of spans. */
+export function shareFacts(run, row, { shares, t0, t1 }) {
+  const parts = [...shares]
+    .map((ns, role) => [role, ns / (t1 - t0)])
+    .filter(([, share]) => share > 0)
+    .sort((a, b) => b[1] - a[1]);
+  const n = countBetween(run, row, t0, t1);
+  return {
+    title: `${n} ${n === 1 ? "span" : "spans"} in ${formatNs(t1 - t0)}`,
+    facts: parts.map(([role, share]) => [roleName(run.about, role), formatShare(share)]),
+    parts,
+    n,
+  };
+}
+
+function countBetween(run, row, a, b) {
+  const { start, rowOffsets } = run;
+  let lo = firstEndingAfter(run, row, a);
+  const first = lo;
+  let hi = rowOffsets[row + 1];
+  while (lo < hi) {
+    const mid = (lo + hi) >>> 1;
+    if (start[mid] >= b) hi = mid;
+    else lo = mid + 1;
+  }
+  return lo - first;
+}
+
+/** How a role is called in full: `all-gather`. */
+export function roleName(about, role) {
+  const { key } = about.roles[role];
+  return key === "idle" ? "waiting, host" : kindName(key);
+}
+
+/** `run A: compute 83.1 %, all-gather 41.0 %` in [a, b) of the run, averaged over its rows by stream. */
+export function areaSentence(run, a, b) {
+  const lanes = new Map();
+  run.about.rows.forEach((row, r) => {
+    const weight = membersIn(run.about.groups[row.group]);
+    const busy = sharesBetween(run, r, a, b, new Float64Array(run.nRoles)).reduce((x, y) => x + y, 0);
+    const lane = lanes.get(row.lane) ?? { busy: 0, ranks: new Map() };
+    lane.busy += busy * weight;
+    lane.ranks.set(row.group, weight);
+    lanes.set(row.lane, lane);
+  });
+  return [...lanes]
+    .map(([name, { busy, ranks }]) => {
+      const n = [...ranks.values()].reduce((x, y) => x + y, 0);
+      return `${kindName(name)} ${formatShare(busy / n / (b - a))}`;
+    })
+    .join(", ");
+}
+
+/** How many ranks a group stands for. */
+export function membersIn(group) {
+  return group.members.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+}
