@@ -9,7 +9,7 @@ from dash import Dash
 
 from zerosim_app import pages, routes
 from zerosim_app.colours import stylesheet
-from zerosim_app.components import shell
+from zerosim_app.components import shell, timeline
 from zerosim_app.config import MAX_UPLOAD_BYTES, examples_path
 from zerosim_app.jobs import Jobs, put_jobs
 from zerosim_app.shelf import Shelf, put_shelf
@@ -59,12 +59,14 @@ def create_app(
         suppress_callback_exceptions=True,
         index_string=_INDEX.replace("{palette}", stylesheet()),
     )
-    shelf = Shelf(library, examples or examples_path())
-    put_shelf(app.server, shelf)
-    app.server.register_blueprint(routes.blueprint(shelf))
+    on_show = Shelf(library, examples or examples_path())
+    put_shelf(app.server, on_show, max_upload_bytes)
+    app.server.register_blueprint(routes.blueprint(on_show))
     put_jobs(app.server, Jobs())
     app.server.config["MAX_CONTENT_LENGTH"] = max_upload_bytes * 2
     app.layout = shell.shell
     shell.register(app)
+    for prefix in ("tl", "pair"):
+        timeline.register(app, prefix)
     pages.register(app)
     return app

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import flask
 
+from zerosim.analysis.summary import summarize
 from zerosim.errors import RunError
 from zerosim.store import StoredRun, find_run, list_runs, load_run
 from zerosim.trace import Meta, Trace
 
 _EXAMPLE: Final = "example:"
 _CONFIG_KEY: Final = "ZEROSIM_SHELF"
+_UPLOAD_KEY: Final = "ZEROSIM_MAX_UPLOAD_BYTES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +74,35 @@ class Shelf:
         path = self.path_of(run_id)
         return _load(path, (path / "run.json").stat().st_mtime_ns)
 
+    def summary(self, run_id: str) -> dict[str, Any]:
+        """The figures of a run (`zerosim show`), kept as long as the run. Raises RunError."""
+        path = self.path_of(run_id)
+        return _summary(path, (path / "run.json").stat().st_mtime_ns)
+
 
 @lru_cache(maxsize=6)
 def _load(path: Path, _changed_ns: int) -> Trace:
     return load_run(path)
 
 
-def put_shelf(server: flask.Flask, shelf: Shelf) -> None:
+@lru_cache(maxsize=64)
+def _summary(path: Path, changed_ns: int) -> dict[str, Any]:
+    return summarize(_load(path, changed_ns))
+
+
+def put_shelf(server: flask.Flask, shelf: Shelf, max_upload_bytes: int) -> None:
     """Give a server its shelf, so that several apps in one process keep theirs apart."""
     server.config[_CONFIG_KEY] = shelf
+    server.config[_UPLOAD_KEY] = max_upload_bytes
 
 
 def shelf() -> Shelf:
     """The shelf of the app that answers the current request."""
     found: Shelf = flask.current_app.config[_CONFIG_KEY]
     return found
+
+
+def max_upload_bytes() -> int:
+    """The largest file that may be dropped onto the app that answers the current request."""
+    limit: int = flask.current_app.config[_UPLOAD_KEY]
+    return limit

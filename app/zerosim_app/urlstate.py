@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl, urlencode
-
-from typing import Literal
 
 Tab = Literal["selection", "balance", "memory", "communication", "buckets", "operations", "run"]
 Align = Literal["step", "F0", "op"]
@@ -27,12 +25,16 @@ class LearnState:
 
 @dataclass(frozen=True, slots=True)
 class ExploreState:
-    """`/explore`: the run, the window in ns since the run's start, the selected span, the open tab."""
+    """`/explore`: the run, the window in ns since the run's start, the selected span, the open tab.
+
+    The timeline writes `t0`, `t1`, `sel` and `ranks` itself (assets/26_zs_address.mjs).
+    """
 
     run: str | None = None
     t0: int | None = None
     t1: int | None = None
     sel: str | None = None
+    ranks: str | None = None
     tab: Tab = "selection"
 
 
@@ -47,6 +49,7 @@ class CompareState:
     t0: int | None = None
     t1: int | None = None
     sel: str | None = None
+    ranks: str | None = None
 
 
 def encode(state: LearnState | ExploreState | CompareState) -> str:

@@ -26,6 +26,34 @@
         path === here ? "zs-nav zs-here" : "zs-nav",
       );
     },
+    // The open tab is part of the address, but changing it makes no new page.
+    keepTab(tab) {
+      const query = new URLSearchParams(location.search);
+      if (tab === "selection") query.delete("tab");
+      else query.set("tab", tab);
+      history.replaceState(history.state, "", location.pathname + "?" + query);
+      return tab;
+    },
+    openRun(chosen, now) {
+      if (!chosen || chosen === now) return dash_clientside.no_update;
+      return "/explore?" + new URLSearchParams({ run: chosen });
+    },
+    openPair(a, b, now) {
+      if ((a || null) === now[0] && (b || null) === now[1]) return dash_clientside.no_update;
+      const query = new URLSearchParams();
+      if (a) query.set("a", a);
+      if (b) query.set("b", b);
+      return "/compare?" + query;
+    },
+    openTicked(_open, _compare, ticked) {
+      const asked = dash_clientside.callback_context.triggered_id;
+      const ids = (ticked || []).map((row) => row.id);
+      if (asked === "runs-open" && ids.length === 1)
+        return "/explore?" + new URLSearchParams({ run: ids[0] });
+      if (asked === "runs-compare" && ids.length === 2)
+        return "/compare?" + new URLSearchParams({ a: ids[0], b: ids[1] });
+      return dash_clientside.no_update;
+    },
     help(clicks, opened) {
       return !opened;
     },

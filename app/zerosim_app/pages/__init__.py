@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dash import Dash
 
-from zerosim_app.pages import learn, start
+from zerosim_app.pages import compare, explore, learn, runs, start
 
 
 def register(app: Dash) -> None:
     """Put every page and its callbacks into `app`."""
-    for page in (start, learn):
+    for page in (start, learn, explore, compare, runs):
         page.register(app)

@@ -1,0 +1,125 @@
+"""A run's figures as tiles, and its own account of itself: configuration and data quality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dash import html
+
+from zerosim.trace import Trace
+from zerosim.units import format_bytes, format_ns
+from zerosim_app.components.cards import tile
+
+
+def tiles(summary: Mapping[str, Any]) -> html.Div:
+    """Step, compute, communication, exposed, overlap, peak memory, bytes sent, MFU."""
+    n_ranks = summary["world_size"]
+    ranks = f"{n_ranks} ranks" if n_ranks is not None else "world size unknown"
+    causal = summary.get("mfu_causal")
+    return html.Div(
+        [
+            tile("Step", format_ns(summary["step_ns"]), ranks),
+            tile("Compute", format_ns(summary["compute_ns"]), _of_step(summary, "compute_ns")),
+            tile("Communication", format_ns(summary["comm_ns"]), _of_step(summary, "comm_ns")),
+            tile("Exposed", format_ns(summary["exposed_ns"]), _of_step(summary, "exposed_ns")),
+            tile("Overlap", percent(summary["overlap"]), "of it is hidden"),
+            tile("Peak memory", format_bytes(summary["peak_bytes"]), "allocated, one rank"),
+            tile("Bytes sent", format_bytes(summary["bytes_sent"]), "one rank, one step"),
+            tile("MFU", percent(summary["mfu"]), f"{percent(causal)} causal" if causal else ""),
+        ],
+        className="zs-tiles",
+    )
+
+
+def percent(share: float | None) -> str:
+    """A share as per cent; `unknown` for None."""
+    return "unknown" if share is None else f"{100 * share:.1f} %"
+
+
+def _of_step(summary: Mapping[str, Any], field: str) -> str:
+    value, step = summary[field], summary["step_ns"]
+    return f"{100 * value / step:.0f} % of the step" if value is not None and step else ""
+
+
+def about(trace: Trace) -> html.Div:
+    """The scenario as TOML, and what was amiss with the input."""
+    meta = trace.meta
+    made = [
+        ("Source", meta.source),
+        ("Engine", meta.engine),
+        ("Device", meta.device),
+        ("Finished", "yes" if meta.finished else "no: some rank stopped early"),
+        ("Clocks", _clock(trace)),
+        *((name.replace("_", " "), f"{value:,}") for name, value in _counts(trace)),
+    ]
+    warnings = [html.Li(w) for w in meta.quality.warnings]
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.H3("Data quality", className="zs-h3"),
+                    html.Dl(
+                        [
+                            part
+                            for label, value in made
+                            for part in (html.Dt(label.capitalize()), html.Dd(value or "unknown"))
+                        ],
+                        className="zs-pairs",
+                    ),
+                    html.Ul(warnings) if warnings else html.P("No warnings.", className="zs-note"),
+                ]
+            ),
+            html.Div(
+                [
+                    html.H3("Scenario", className="zs-h3"),
+                    html.Pre(toml(meta.scenario), className="zs-toml", tabIndex=0)
+                    if meta.scenario
+                    else html.P("Unknown: this run was imported.", className="zs-note"),
+                ]
+            ),
+        ],
+        className="zs-two",
+    )
+
+
+def toml(record: Mapping[str, Any]) -> str:
+    """A scenario's tables as TOML, as `zerosim simulate FILE` reads it."""
+    plain = {k: v for k, v in record.items() if not isinstance(v, Mapping)}
+    parts = ["\n".join(_lines(plain))] if plain else []
+    parts += [
+        "\n".join([f"[{name}]", *_lines(table)])
+        for name, table in record.items()
+        if isinstance(table, Mapping)
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _lines(table: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in table.items():
+        if value is not None:
+            yield f"{key} = {_value(value)}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{escaped}"'
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(v) for v in value)}]"
+    return str(value)
+
+
+def _clock(trace: Trace) -> str:
+    clock = trace.meta.clock
+    if not clock.aligned:
+        return "not aligned: do not compare ranks"
+    return f"aligned, error {format_ns(clock.error_ns)}"
+
+
+def _counts(trace: Trace) -> list[tuple[str, int]]:
+    quality = trace.meta.quality
+    names = ("events", "repaired", "skipped", "lost", "before_window", "unsized")
+    return [(name, getattr(quality, name)) for name in names]

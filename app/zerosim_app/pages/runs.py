@@ -1,0 +1,299 @@
+"""Runs: the library and the examples; open, compare, rename, delete, and drop traces to import."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import dash
+import dash_mantine_components as dmc
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
+
+from zerosim.errors import ZerosimError
+from zerosim.store import delete_run, rename_run
+from zerosim.units import format_bytes
+from zerosim_app.components.cards import heading, page, panel
+from zerosim_app.components.tables import Column, size, table
+from zerosim_app.intake import Dropped, import_dropped
+from zerosim_app.jobs import jobs
+from zerosim_app.shelf import Entry, max_upload_bytes, shelf
+
+_COLUMNS: Final = (
+    Column("id", "Run", wide=True),
+    Column("kind", "Kept in"),
+    Column("source", "Source"),
+    Column("world_size", "World size", "count"),
+    Column("step_ns", "Step", "ns"),
+    Column("exposed_ns", "Exposed", "ns"),
+    Column("peak_bytes", "Peak memory", "bytes"),
+    Column("quality", "Quality", wide=True),
+)
+_POLL_MS: Final = 400
+_PAIR: Final = 2
+Row = dict[str, Any]
+
+
+def layout(**_query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever the address says
+    """The page; its table is filled once it stands."""
+    limit = format_bytes(max_upload_bytes())
+    return page(
+        heading("Runs", "Your library, with the examples beside it. Tick two to compare them."),
+        panel(
+            None,
+            html.Div(_buttons(), className="zs-row zs-actions"),
+            table(
+                "runs-table",
+                _COLUMNS,
+                [],
+                label="Runs",
+                options={"rowSelection": {"mode": "multiRow", "enableClickSelection": True}},
+                getRowId="params.data.id",
+            ),
+            html.Div(id="runs-said", className="zs-said", role="status", **{"aria-live": "polite"}),
+        ),
+        panel(
+            "Import a profile",
+            html.Div(
+                [
+                    dcc.Upload(
+                        html.Div(
+                            [
+                                html.B("Drop trace files here, or click to choose"),
+                                html.Span(
+                                    "Kineto/Chrome JSON, plain or gzip; one file a rank; up to "
+                                    f"{limit} each. Larger ones: zerosim import FILE… -o RUN"
+                                ),
+                            ]
+                        ),
+                        id="runs-drop",
+                        multiple=True,
+                        max_size=max_upload_bytes(),
+                        className="zs-drop",
+                        className_active="zs-drop zs-drop-active",
+                    ),
+                    dmc.TextInput(
+                        id="runs-name", label="Name of the run", placeholder="from the first file", w=300
+                    ),
+                ],
+                className="zs-import",
+            ),
+            html.Div(id="runs-progress", className="zs-said", role="status", **{"aria-live": "polite"}),
+        ),
+        _rename_modal(),
+        _delete_modal(),
+        dcc.Store(id="runs-changed", data=0),
+        dcc.Store(id="runs-job"),
+        dcc.Interval(id="runs-tick", interval=_POLL_MS, disabled=True),
+    )
+
+
+def _buttons() -> list[dmc.Button]:
+    return [
+        dmc.Button("Open", id="runs-open", disabled=True),
+        dmc.Button("Compare", id="runs-compare", variant="default", disabled=True),
+        dmc.Button("Rename", id="runs-rename", variant="default", disabled=True),
+        dmc.Button("Delete", id="runs-delete", variant="default", disabled=True),
+    ]
+
+
+def _rename_modal() -> dmc.Modal:
+    return dmc.Modal(
+        [
+            dmc.TextInput(id="rename-to", label="New name"),
+            html.Div(dmc.Button("Rename", id="rename-yes"), className="zs-modal-foot"),
+        ],
+        id="rename-modal",
+        title="Rename the run",
+        centered=True,
+        opened=False,
+    )
+
+
+def _delete_modal() -> dmc.Modal:
+    return dmc.Modal(
+        [
+            html.P(id="delete-what"),
+            html.Div(dmc.Button("Delete", id="delete-yes", color="red"), className="zs-modal-foot"),
+        ],
+        id="delete-modal",
+        title="Delete for good?",
+        centered=True,
+        opened=False,
+    )
+
+
+def register(app: Dash) -> None:
+    """Put the page at `/runs`."""
+    dash.register_page("zerosim_app.runs", path="/runs", title="Runs · zerosim", layout=layout)
+    ticked = State("runs-table", "selectedRows")
+    app.callback(
+        Output("runs-table", "rowData"),
+        Output("runs-table", "style"),
+        Input("runs-changed", "data"),
+    )(shown)
+    app.callback(
+        Output("runs-open", "disabled"),
+        Output("runs-compare", "disabled"),
+        Output("runs-rename", "disabled"),
+        Output("runs-delete", "disabled"),
+        Input("runs-table", "selectedRows"),
+    )(allowed)
+    app.clientside_callback(
+        ClientsideFunction("zs", "openTicked"),
+        Output("where", "href", allow_duplicate=True),
+        Input("runs-open", "n_clicks"),
+        Input("runs-compare", "n_clicks"),
+        ticked,
+        prevent_initial_call=True,
+    )
+    _register_changes(app, ticked)
+    _register_import(app)
+
+
+def _register_changes(app: Dash, ticked: State) -> None:
+    for button, modal in (("runs-rename", "rename-modal"), ("runs-delete", "delete-modal")):
+        app.clientside_callback(
+            "function () { return true; }",
+            Output(modal, "opened"),
+            Input(button, "n_clicks"),
+            prevent_initial_call=True,
+        )
+    app.callback(Output("delete-what", "children"), Input("runs-table", "selectedRows"))(what)
+    changed = (
+        Output("runs-changed", "data", allow_duplicate=True),
+        Output("runs-said", "children", allow_duplicate=True),
+    )
+    app.callback(
+        *changed,
+        Output("rename-modal", "opened", allow_duplicate=True),
+        Input("rename-yes", "n_clicks"),
+        State("rename-to", "value"),
+        State("runs-changed", "data"),
+        ticked,
+        prevent_initial_call=True,
+    )(rename)
+    app.callback(
+        *changed,
+        Output("delete-modal", "opened", allow_duplicate=True),
+        Input("delete-yes", "n_clicks"),
+        State("runs-changed", "data"),
+        ticked,
+        prevent_initial_call=True,
+    )(delete)
+
+
+def _register_import(app: Dash) -> None:
+    app.callback(
+        Output("runs-job", "data"),
+        Output("runs-tick", "disabled"),
+        Output("runs-drop", "contents"),
+        Input("runs-drop", "contents"),
+        State("runs-drop", "filename"),
+        State("runs-name", "value"),
+        prevent_initial_call=True,
+    )(take)
+    app.callback(
+        Output("runs-progress", "children"),
+        Output("runs-tick", "disabled", allow_duplicate=True),
+        Output("runs-changed", "data", allow_duplicate=True),
+        Input("runs-tick", "n_intervals"),
+        State("runs-job", "data"),
+        State("runs-changed", "data"),
+        prevent_initial_call=True,
+    )(progress)
+
+
+def shown(_changed: int) -> tuple[list[Row], dict[str, str]]:
+    """The table and its height: a row a run, the user's first; an unreadable run says why."""
+    rows = [_row(entry) for entry in shelf().entries()]
+    return rows, size(len(rows))
+
+
+def _row(entry: Entry) -> Row:
+    kept = "examples" if entry.is_example else "library"
+    base = {"id": entry.id, "kind": kept, "quality": entry.stored.problem}
+    if entry.meta is None:
+        return base
+    try:
+        summary = shelf().summary(entry.id)
+    except ZerosimError as error:
+        return base | {"quality": str(error)}
+    fields = ("source", "world_size", "step_ns", "exposed_ns", "peak_bytes")
+    return base | {f: summary[f] for f in fields} | {"quality": _quality(entry)}
+
+
+def _quality(entry: Entry) -> str:
+    meta = entry.meta
+    if meta is None:
+        return "unknown"
+    n = len(meta.quality.warnings)
+    notes = [] if meta.finished else ["unfinished"]
+    notes += [] if meta.clock.aligned else ["clocks not aligned"]
+    notes += [f"{n} warning{'' if n == 1 else 's'}"] if n else []
+    return ", ".join(notes) or "good"
+
+
+def allowed(ticked: list[Row] | None) -> tuple[bool, bool, bool, bool]:
+    """Which of open, compare, rename, delete are off for the ticked rows; examples stay as they are."""
+    chosen = ticked or []
+    own = bool(chosen) and all(row["kind"] == "library" for row in chosen)
+    one, pair = len(chosen) == 1, len(chosen) == _PAIR
+    return not one, not pair, not (one and own), not own
+
+
+def what(ticked: list[Row] | None) -> str:
+    """What a click on Delete would delete."""
+    return ", ".join(row["id"] for row in ticked or [])
+
+
+def rename(
+    _clicks: int, to: str | None, changed: int, ticked: list[Row] | None
+) -> tuple[Any, str, Any]:
+    """Rename the ticked run of the library."""
+    if not ticked:
+        return no_update, "Tick a run first.", False
+    try:
+        new = rename_run(shelf().own_path(ticked[0]["id"]), (to or "").strip())
+    except ZerosimError as error:
+        return no_update, str(error), False
+    return changed + 1, f"'{ticked[0]['id']}' is now called '{new.name}'.", False
+
+
+def delete(_clicks: int, changed: int, ticked: list[Row] | None) -> tuple[Any, str, Any]:
+    """Delete the ticked runs of the library."""
+    gone: list[str] = []
+    try:
+        for row in ticked or []:
+            delete_run(shelf().own_path(row["id"]))
+            gone.append(row["id"])
+    except ZerosimError as error:
+        return changed + 1, str(error), False
+    return changed + 1, f"Deleted: {', '.join(gone)}.", False
+
+
+def take(
+    contents: list[str] | None, names: list[str] | None, name: str | None
+) -> tuple[str | Any, bool | Any, Any]:
+    """Start importing what was dropped."""
+    if not contents or not names:
+        return no_update, no_update, no_update
+    dropped = [Dropped(n, c) for n, c in zip(names, contents, strict=True)]
+    library, limit = shelf().library, max_upload_bytes()
+    job = jobs().start(
+        lambda report: import_dropped(dropped, name or "", library, limit, report)
+    )
+    return job, False, None
+
+
+def progress(
+    _ticks: int, job_id: str | None, changed: int
+) -> tuple[html.Span | Any, bool | Any, int | Any]:
+    """How far the import is; once it is over, the table is read anew."""
+    if job_id is None:
+        return no_update, True, no_update
+    job = jobs().get(job_id)
+    if job.status == "running":
+        return html.Span([dmc.Loader(size="xs"), f" {job.said} …"]), no_update, no_update
+    if job.status == "failed":
+        return html.Span(job.said, className="zs-failed"), True, no_update
+    link = dcc.Link("Open it", href=f"/explore?run={job.said}")
+    return html.Span([f"Imported as '{job.said}'. ", link]), True, changed + 1

@@ -1,0 +1,124 @@
+"""Load balance: the bytes that each rank owns, and how long each was busy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import plotly.graph_objects as go
+
+from zerosim.analysis.balance import Load, imbalance, rank_loads
+from zerosim.figures.palette import MEMORY, OPS, Swatch, Theme
+from zerosim.figures.scale import byte_scale, time_scale
+from zerosim.figures.theme import Drawing, blank, nothing
+from zerosim.trace import Trace
+from zerosim.units import format_bytes, format_ns
+
+MAX_BARS: Final = 64
+"""Up to so many ranks each have a bar; beyond, ranks that do the same share one."""
+_STATES: Final = ("parameters", "gradients", "optimizer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """One bar: the rank or the range of ranks below it, and its load."""
+
+    label: str
+    load: Load
+
+
+def states(trace: Trace, theme: Theme) -> Drawing:
+    """Bytes of parameters, gradients and optimizer states by rank, stacked."""
+    bars = [bar for bar in _bars(trace) if bar.load.parameters is not None]
+    if not bars:
+        return nothing(theme, "This run does not say which bytes each rank owns.")
+    totals = [sum(getattr(bar.load, kind) for kind in _STATES) for bar in bars]
+    scale = byte_scale(max(totals))
+    figure = _figure(theme, f"owned states, {scale.unit}", "stack")
+    for kind in _STATES:
+        values = [getattr(bar.load, kind) for bar in bars]
+        _add(figure, MEMORY[kind], theme, bars, scale(values), [format_bytes(v) for v in values])
+    return Drawing(figure, _sentence(bars, totals, "owns", format_bytes))
+
+
+def busy(trace: Trace, theme: Theme) -> Drawing:
+    """How long each rank computed and communicated over the whole run, side by side."""
+    bars = [bar for bar in _bars(trace) if bar.load.compute_ns is not None]
+    if not bars:
+        return nothing(theme, "This run does not say when its ranks were busy.")
+    computes = [bar.load.compute_ns or 0 for bar in bars]
+    comms = [bar.load.comm_ns for bar in bars]
+    scale = time_scale(max([*computes, *(c for c in comms if c is not None)]))
+    figure = _figure(theme, f"busy, {scale.unit}", "group")
+    _add(figure, _named("compute", "forward"), theme, bars, scale(computes), _times(computes))
+    if None not in comms:
+        known = [c for c in comms if c is not None]
+        _add(figure, _named("communication", "all_gather"), theme, bars, scale(known), _times(known))
+    unknown = " Communication times are unknown." if None in comms else ""
+    return Drawing(figure, _sentence(bars, computes, "computes for", format_ns) + unknown)
+
+
+def _times(values: Sequence[int]) -> list[str]:
+    return [format_ns(v) for v in values]
+
+
+def _named(label: str, role: str) -> Swatch:
+    return Swatch(label, OPS[role].light, OPS[role].dark)
+
+
+def _sentence(
+    bars: Sequence[_Bar], values: Sequence[int], does: str, text: Callable[[int], str]
+) -> str:
+    ratio = imbalance(tuple(values))
+    if ratio is None or max(values) == min(values):
+        return f"Every rank {does} {text(max(values))}: the load is even."
+    most = bars[list(values).index(max(values))]
+    return (
+        f"Rank {most.label} {does} the most, {text(max(values))}, {ratio:.2f} times the mean; "
+        f"the least is {text(min(values))}."
+    )
+
+
+def _bars(trace: Trace) -> list[_Bar]:
+    loads = rank_loads(trace)
+    n_ranks = sum(last - first + 1 for load in loads for first, last in load.members)
+    if n_ranks <= MAX_BARS:
+        each = [
+            (rank, load)
+            for load in loads
+            for first, last in load.members
+            for rank in range(first, last + 1)
+        ]
+        return [_Bar(str(rank), load) for rank, load in sorted(each, key=lambda pair: pair[0])]
+    return [_Bar(_ranges(load), load) for load in loads]
+
+
+def _ranges(load: Load) -> str:
+    return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in load.members)
+
+
+def _figure(theme: Theme, y: str, mode: str) -> go.Figure:
+    figure = blank(theme, x="rank", y=y)
+    figure.update_layout(barmode=mode, xaxis={"type": "category"})
+    figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def _add(
+    figure: go.Figure,
+    swatch: Swatch,
+    theme: Theme,
+    bars: Sequence[_Bar],
+    heights: Sequence[float],
+    texts: Sequence[str],
+) -> None:
+    figure.add_bar(
+        x=[bar.label for bar in bars],
+        y=list(heights),
+        name=swatch.label,
+        marker={"color": swatch[theme]},
+        customdata=list(texts),
+        textposition="none",
+        hovertemplate=f"rank %{{x}}<br>{swatch.label}: %{{customdata}}<extra></extra>",
+    )

@@ -1,0 +1,87 @@
+"""Gradient buckets: how they fill during the backward, and when their collectives take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from zerosim.analysis.buckets import BucketFill, bucket_fills
+from zerosim.figures.palette import MEMORY, OPS, Theme
+from zerosim.figures.scale import byte_scale, time_scale
+from zerosim.figures.theme import Drawing, blank, nothing
+from zerosim.trace import Trace
+from zerosim.units import format_bytes, format_ns
+
+MAX_LABELS: Final = 16
+
+
+def buckets(trace: Trace, rank: int, theme: Theme) -> Drawing:
+    """Gradients of `rank` that wait in buckets, and every moment when a collective takes one."""
+    fills = bucket_fills(trace, rank)
+    begin = trace.spans["start_ns"].min()
+    if not fills or not isinstance(begin, int):
+        return nothing(theme, f"This run does not say how the buckets of rank {rank} fill.")
+    times, levels = _total(fills)
+    sent = [(at - begin, fill.bucket, _level_before(fill, at)) for fill in fills for at in fill.sent_ns]
+    clock = time_scale(max(times) - begin)
+    size = byte_scale(max(levels))
+    figure = blank(theme, x=f"time, {clock.unit}", y=f"in buckets, {size.unit}")
+    figure.add_scatter(
+        x=[0.0, *clock([t - begin for t in times])],
+        y=[0.0, *size(levels)],
+        name="waiting in buckets",
+        mode="lines",
+        fill="tozeroy",
+        line={"shape": "hv", "width": 1.5, "color": MEMORY["buckets"][theme]},
+        customdata=[format_bytes(v) for v in (0, *levels)],
+        hovertemplate="%{customdata} wait<extra></extra>",
+    )
+    few = len(sent) <= MAX_LABELS
+    figure.add_scatter(
+        x=clock([at for at, _, _ in sent]),
+        y=size([nbytes for _, _, nbytes in sent]),
+        name="taken by a collective",
+        mode="markers+text" if few else "markers",
+        text=[f"bucket {bucket}" for _, bucket, _ in sent] if few else None,
+        textposition="top center",
+        textfont={"size": 11},
+        marker={"size": 8, "color": OPS["reduce_scatter"][theme]},
+        customdata=[
+            f"bucket {bucket}: {format_bytes(nbytes)} after {format_ns(at)}"
+            for at, bucket, nbytes in sent
+        ],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    figure.update_yaxes(range=[0, 1.22 * max(levels) / size.size])
+    return Drawing(figure, _sentence(rank, [nbytes for _, _, nbytes in sent], max(levels)))
+
+
+def _total(fills: Sequence[BucketFill]) -> tuple[list[int], list[int]]:
+    """The bytes in all buckets together, after each change; fills before takings at one moment."""
+    changes: list[tuple[int, int]] = []
+    for fill in fills:
+        before = 0
+        for time, level in zip(fill.times_ns, fill.nbytes, strict=True):
+            changes.append((time, level - before))
+            before = level
+    changes.sort(key=lambda change: (change[0], change[1] < 0))
+    times, levels, level = [], [], 0
+    for time, change in changes:
+        level += change
+        times.append(time)
+        levels.append(level)
+    return times, levels
+
+
+def _level_before(fill: BucketFill, at: int) -> int:
+    emptied = next(
+        i for i, (t, n) in enumerate(zip(fill.times_ns, fill.nbytes, strict=True)) if t == at and not n
+    )
+    return fill.nbytes[emptied - 1] if emptied else 0
+
+
+def _sentence(rank: int, taken: Sequence[int], most: int) -> str:
+    n, low, high = len(taken), min(taken, default=0), max(taken, default=0)
+    sizes = format_bytes(low) if low == high else f"{format_bytes(low)} to {format_bytes(high)}"
+    plural = "" if n == 1 else "s"
+    return f"Rank {rank} sends {n} bucket{plural} of {sizes}; at most {format_bytes(most)} wait at once."

@@ -1,0 +1,122 @@
+"""Memory of one rank over time, stacked by what it is for, with its peak marked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import plotly.graph_objects as go
+import polars as pl
+
+from zerosim.figures.palette import INK, MEMORY, MUTED, OPS, Theme
+from zerosim.figures.scale import byte_scale, time_scale
+from zerosim.figures.theme import Drawing, blank, nothing
+from zerosim.trace import Trace
+from zerosim.units import format_bytes, format_ns
+
+MAX_POINTS: Final = 2_000
+TOTALS: Final = ("memory.in_use", "memory.allocated", "memory.reserved")
+"""What is drawn of a run that does not know kinds: the first that it has."""
+
+
+def memory(trace: Trace, rank: int, theme: Theme) -> Drawing:
+    """What `rank` holds over the run; bytes by kind if the run knows kinds, else in total."""
+    samples = trace.samples.filter(pl.col("rank") == rank).with_columns(
+        pl.col("counter").cast(pl.String)
+    )
+    wide = _wide(samples)
+    if wide is None:
+        return nothing(theme, f"This run has no memory samples of rank {rank}.")
+    kinds = [k for k in MEMORY if f"memory.{k}" in wide.columns and wide[f"memory.{k}"].max()]
+    totals = [c for c in TOTALS if c in wide.columns]
+    height = sum(wide[f"memory.{k}"] for k in kinds) if kinds else wide[totals[0]]
+    peak_at = int(height.arg_max())  # type: ignore[arg-type]  # not empty, so there is a peak
+    wide = _thin(wide, height, peak_at)
+    begin = trace.spans["start_ns"].min()
+    return _draw(wide, kinds, totals, int(begin) if isinstance(begin, int) else 0, rank, theme)
+
+
+def _wide(samples: pl.DataFrame) -> pl.DataFrame | None:
+    """A column a counter, a row a time, each counter carried on until it changes."""
+    kept = samples.filter(pl.col("counter").str.starts_with("memory."))
+    if not kept.height:
+        return None
+    return (
+        kept.pivot(on="counter", index="time_ns", values="value", aggregate_function="last")
+        .sort("time_ns")
+        .with_columns(pl.exclude("time_ns").forward_fill().fill_null(0))
+    )
+
+
+def _thin(wide: pl.DataFrame, height: pl.Series, peak_at: int) -> pl.DataFrame:
+    """At most MAX_POINTS rows: the highest of each stretch of time, so that no peak is lost."""
+    if wide.height <= MAX_POINTS:
+        return wide
+    stretch = np.arange(wide.height) * MAX_POINTS // wide.height
+    order = np.lexsort((-height.to_numpy(), stretch))
+    first = np.unique(stretch[order], return_index=True)[1]
+    keep = np.unique(np.append(order[first], (0, wide.height - 1, peak_at)))
+    return wide[keep]
+
+
+def _draw(
+    wide: pl.DataFrame, kinds: list[str], totals: list[str], begin: int, rank: int, theme: Theme
+) -> Drawing:
+    times = (wide["time_ns"] - begin).to_list()
+    columns = [f"memory.{kind}" for kind in kinds] or totals[:1]
+    heights = wide.select(pl.sum_horizontal(columns)).to_series().to_list()
+    peak = max(heights)
+    clock, size = time_scale(max(abs(t) for t in times)), byte_scale(peak)
+    figure = blank(theme, x=f"time, {clock.unit}", y=f"rank {rank}, {size.unit}", height=340)
+    for column in columns:
+        kind = column.removeprefix("memory.")
+        swatch = MEMORY.get(kind, OPS["forward"])
+        values = wide[column].to_list()
+        _area(figure, clock(times), size(values), [format_bytes(v) for v in values],
+              swatch.label if kind in MEMORY else kind, swatch[theme])  # fmt: skip
+    at = heights.index(peak)
+    _mark_peak(figure, clock(times)[at], peak / size.size, format_bytes(peak), theme)
+    when = format_ns(times[at])
+    most = max(columns, key=lambda c: wide[c][at])
+    chiefly = f", chiefly {MEMORY[kinds[0]].label if not kinds else _label(most)}" if kinds else ""
+    return Drawing(figure, f"Rank {rank} peaks at {format_bytes(peak)} after {when}{chiefly}.")
+
+
+def _label(column: str) -> str:
+    return MEMORY[column.removeprefix("memory.")].label
+
+
+def _area(
+    figure: go.Figure,
+    x: list[float],
+    y: list[float],
+    texts: list[str],
+    name: str,
+    colour: str,
+) -> None:
+    figure.add_scatter(
+        x=x,
+        y=y,
+        name=name,
+        mode="lines",
+        stackgroup="memory",
+        line={"shape": "hv", "width": 0, "color": colour},
+        fillcolor=colour,
+        customdata=texts,
+        hovertemplate=f"{name}: %{{customdata}}<extra></extra>",
+    )
+
+
+def _mark_peak(figure: go.Figure, x: float, y: float, text: str, theme: Theme) -> None:
+    figure.add_annotation(
+        x=x,
+        y=y,
+        text=f"peak {text}",
+        showarrow=True,
+        arrowhead=0,
+        arrowcolor=MUTED[theme],
+        ax=0,
+        ay=-18,
+        font={"size": 11, "color": INK[theme]},
+    )
+    figure.update_yaxes(range=[0, y * 1.18])
