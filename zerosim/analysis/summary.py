@@ -19,6 +19,8 @@ from zerosim.units import NS_PER_S
 MAX_RANKS: Final = 1024
 """Up to so many ranks each gets an entry; above, each class gets one, with its `members`."""
 
+_Shown = tuple[int, int, tuple[tuple[int, int], ...] | None]
+
 
 def summarize(trace: Trace) -> dict[str, Any]:
     """The figures of a run, ready for JSON: ns, bytes, null for unknown.
@@ -41,7 +43,7 @@ def summarize(trace: Trace) -> dict[str, Any]:
         "order": issue_order(trace),
         "engine": trace.meta.engine,
         "ranks": _expanded(trace, entries),
-        "skew": _skew(trace),
+        "skew": _skew(trace, entries),
         "quality": {**asdict(trace.meta.quality), "warnings": list(trace.meta.quality.warnings)},
     }
 
@@ -134,33 +136,43 @@ def _members(trace: Trace) -> dict[int, RankClass]:
 
 
 def _expanded(trace: Trace, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    classes = _members(trace)
-    total = sum(classes[e["rank"]].size if e["rank"] in classes else 1 for e in entries)
-    if total > MAX_RANKS:
-        return [
-            {**e, "members": [list(r) for r in classes[e["rank"]].members]}
-            if e["rank"] in classes
-            else e
-            for e in entries
-        ]
-    every = [
-        {**e, "rank": rank}
-        for e in entries
-        for rank in (classes[e["rank"]].ranks if e["rank"] in classes else (e["rank"],))
+    shown = _shown(trace, [e["rank"] for e in entries])
+    by_rank = {e["rank"]: e for e in entries}
+    return [
+        {**by_rank[source], "rank": rank}
+        if members is None
+        else {**by_rank[source], "members": [list(m) for m in members]}
+        for rank, source, members in shown
     ]
-    return sorted(every, key=lambda e: e["rank"])
 
 
-def _skew(trace: Trace) -> dict[str, Any]:
+def _shown(trace: Trace, sources: list[int]) -> list[_Shown]:
+    """The ranks to show: with whose figures, and for which members if there are too many."""
+    classes = _members(trace)
+    if sum(classes[r].size if r in classes else 1 for r in sources) > MAX_RANKS:
+        return [(r, r, classes[r].members if r in classes else None) for r in sources]
+    every = [(r, source, None) for source in sources for r in _standing(classes, source)]
+    return sorted(every)
+
+
+def _standing(classes: dict[int, RankClass], rank: int) -> tuple[int, ...]:
+    return classes[rank].ranks if rank in classes else (rank,)
+
+
+def _skew(trace: Trace, entries: list[dict[str, Any]]) -> dict[str, Any]:
     skew = measure_skew(trace)
+    sources = [source for _, source, _ in _shown(trace, [e["rank"] for e in entries])]
+    place = {rank: i for i, rank in enumerate(skew.ranks)}
+
+    def listed(values: tuple[int, ...] | None) -> list[int | None] | None:
+        if values is None:
+            return None
+        return [values[place[r]] if r in place else None for r in sources]
+
     return {
         "aligned": skew.aligned,
         "n": skew.n,
-        "wait_ns_per_rank": _listed(skew.wait_ns_per_rank),
-        "arrived_last_count": _listed(skew.arrived_last_count),
+        "wait_ns_per_rank": listed(skew.wait_ns_per_rank),
+        "arrived_last_count": listed(skew.arrived_last_count),
         "straggler": skew.straggler,
     }
-
-
-def _listed(values: tuple[int, ...] | None) -> list[int] | None:
-    return None if values is None else list(values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from zerosim.errors import TraceFileError
 MAX_BYTES: Final = 4 * 2**30
 """The most bytes one file may unfold to; more is a mistake or an attack."""
 
-_CHUNK: Final = 16 * 2**20
+_CHUNK: Final = 2**16
 _GZIP: Final = b"\x1f\x8b"
 _MAGIC: Final = (
     (b"PK\x03\x04", "a zip archive"),
@@ -87,7 +86,7 @@ def _describe_json(data: bytes) -> str:
     return "JSON without trace events"
 
 
-def _bounded(path: Path, file: BinaryIO | gzip.GzipFile, limit: int) -> bytes:
+def _bounded(path: Path, file: BinaryIO, limit: int) -> bytes:
     data = bytearray()
     while chunk := file.read(min(_CHUNK, limit + 1)):
         data += chunk
@@ -99,23 +98,29 @@ def _bounded(path: Path, file: BinaryIO | gzip.GzipFile, limit: int) -> bytes:
 
 
 def _unzipped(path: Path, file: BinaryIO, limit: int) -> Content:
-    data = bytearray()
+    data, member, rest = bytearray(), _member(), b""
     try:
-        with gzip.GzipFile(fileobj=file) as unzip:
-            while chunk := unzip.read(min(_CHUNK, limit + 1)):
-                data += chunk
-                if len(data) > limit:
-                    raise TraceFileError(
-                        f"'{path}' unfolds to more than {limit} bytes: record fewer steps, or cut it"
-                    )
-    except EOFError:
-        raise TraceFileError(
-            f"'{path}' is a truncated gzip file: copy or export it again"
-        ) from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        if not data or "Not a gzipped" not in str(error):
-            raise TraceFileError(
-                f"'{path}' is a damaged gzip file ({error}): copy it again"
-            ) from None
-        return Content(path, bytes(data), (f"'{path.name}' has bytes after its gzip end: ignored",))
+        while chunk := rest or file.read(_CHUNK):
+            if member.eof:
+                rest, chunk = b"", chunk.lstrip(b"\0")
+                if not chunk:
+                    continue
+                if chunk[:1] != _GZIP[:1]:
+                    note = f"'{path.name}' has bytes after its gzip end: ignored"
+                    return Content(path, bytes(data), (note,))
+                member = _member()
+            data += member.decompress(chunk, limit + 1 - len(data))
+            if len(data) > limit:
+                raise TraceFileError(
+                    f"'{path}' unfolds to more than {limit} bytes: record fewer steps, or cut it"
+                )
+            rest = member.unused_data
+    except zlib.error as error:
+        raise TraceFileError(f"'{path}' is a damaged gzip file ({error}): copy it again") from None
+    if not member.eof:
+        raise TraceFileError(f"'{path}' is a truncated gzip file: copy or export it again")
     return Content(path, bytes(data))
+
+
+def _member() -> zlib._Decompress:
+    return zlib.decompressobj(zlib.MAX_WBITS | 16)

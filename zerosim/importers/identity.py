@@ -44,7 +44,7 @@ def world_size(
     declared = max((r.world_size for r in recordings if r.world_size), default=None)
     evident = max(
         [
-            *(max(g.size, *(r + 1 for r in g.ranks or ())) for r in recordings for g in r.groups),
+            *(max((g.size, *(r + 1 for r in g.ranks or ()))) for r in recordings for g in r.groups),
             *(rank + 1 for rank in ranks if declared is not None or len(ranks) > 1),
         ],
         default=0,

@@ -41,7 +41,7 @@ def gpu_spans(
     Work that the host launched before the recording comes first, with unknown issue time.
     """
     host = _host(events, groups)
-    work = [(piece, host.launches.get(piece.args.get("correlation"))) for piece in events.gpu]
+    work = [(piece, host.launches.get(_key(piece.args.get("correlation")))) for piece in events.gpu]
     work += _unfinished(events, host)
     # Python's sort is stable: kernels of one launch (CUDA graphs) stay in their own order.
     work.sort(
