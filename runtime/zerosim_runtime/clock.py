@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import torch
 import torch.distributed as dist
 
+from zerosim_runtime.records import Offset
+
 _ROUNDS: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """A rank's clock minus rank 0's, as of `at_ns` on rank 0's clock; off by `error_ns` at most."""
-
-    rank: int
-    at_ns: int
-    offset_ns: int
-    error_ns: int
 
 
 def clock_identity() -> str:
@@ -81,15 +72,3 @@ def _receive(peer: int) -> int:
     buffer = torch.empty(1, dtype=torch.int64)
     dist.recv(buffer, peer)
     return int(buffer.item())
-
-
-def shift(offsets: tuple[Offset, ...], time_ns: int) -> int:
-    """What to add to a rank's time to get rank 0's: drift is a straight line between two offsets."""
-    if not offsets:
-        return 0
-    first, last = offsets[0], offsets[-1]
-    if last.at_ns == first.at_ns:
-        return -first.offset_ns
-    share = (time_ns - first.offset_ns - first.at_ns) / (last.at_ns - first.at_ns)
-    share = min(1.0, max(0.0, share))
-    return -round(first.offset_ns + share * (last.offset_ns - first.offset_ns))

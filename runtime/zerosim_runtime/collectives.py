@@ -119,7 +119,8 @@ def communicator(
     group = dist.new_group(backend=name, timeout=timedelta(seconds=timeout_s))
     if group is None or not isinstance(group, dist.ProcessGroup):
         raise RuntimeFailedError(f"backend '{backend}' gave no process group: use gloo or nccl")
-    stream = torch.cuda.Stream() if backend == "nccl" else None
+    cuda: Any = torch.cuda  # untyped
+    stream = cuda.Stream() if backend == "nccl" else None
     made = Communicator(group, stream, now)
     made.waiter = threading.Thread(target=_wait_in_turn, args=(made,), daemon=True)
     made.waiter.start()
@@ -163,12 +164,11 @@ def start_group(timeout_s: float) -> None:
     dist.init_process_group("gloo", timeout=timedelta(seconds=timeout_s))
 
 
-def _one_worker(
-    store: dist.Store, rank: int, size: int, timeout: timedelta
-) -> dist.ProcessGroupGloo:
-    # See Note [One queue a communicator].
-    options = dist.ProcessGroupGloo._Options()  # noqa: SLF001 - torch has no public way
+def _one_worker(store: object, rank: int, size: int, timeout: timedelta) -> object:
+    # See Note [One queue a communicator]. torch has no public way to say it, nor types for it.
+    gloo: Any = dist.ProcessGroupGloo
+    options = gloo._Options()  # noqa: SLF001 - torch has no public way
     options._threads = 1  # noqa: SLF001 - same
     options._timeout = timeout  # noqa: SLF001 - same
-    options._devices = [dist.ProcessGroupGloo.create_default_device()]  # noqa: SLF001 - same
-    return dist.ProcessGroupGloo(store, rank, size, options)
+    options._devices = [gloo.create_default_device()]  # noqa: SLF001 - same
+    return gloo(store, rank, size, options)

@@ -64,7 +64,8 @@ def attach(execution: Execution, model: Model) -> None:
         layer.register_forward_hook(lambda *_, index=i: after(index))
     for unit, parameters in enumerate(execution.rank.weights.parameters):
         for index, parameter in enumerate(parameters):
-            parameter.register_post_accumulate_grad_hook(
+            hooked: Any = parameter  # torch's method has no types
+            hooked.register_post_accumulate_grad_hook(
                 lambda p, key=(unit, index): _arrive(execution, key, p)
             )
 
@@ -80,7 +81,7 @@ def train_step(
             loss = model(batch)
         _end_forward(execution)
         _begin(execution, Kind.BACKWARD, len(model.layers) - 1)
-        (loss / len(batches)).backward()
+        torch.autograd.backward(loss / len(batches))
         _end_backward(execution)
         losses.append(loss.detach())
     _finish_step(execution, step)

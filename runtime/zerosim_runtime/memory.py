@@ -10,15 +10,7 @@ import torch
 
 from zerosim.errors import RuntimeFailedError
 from zerosim.plan import Allocation
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """`nbytes` more (or fewer) of a memory kind, in host order."""
-
-    time_ns: int
-    kind: str
-    nbytes: int
+from zerosim_runtime.records import Change
 
 
 @dataclass(slots=True)

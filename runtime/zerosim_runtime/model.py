@@ -189,7 +189,8 @@ def _attention(layer: Layer, x: torch.Tensor, *, rotary: bool) -> torch.Tensor:
     batch, seq, hidden = x.shape
     width = hidden // heads
     packed = _linear(layer, "attention.qkv", x).view(batch, seq, heads + 2 * kv_heads, width)
-    query, key, value = packed.transpose(1, 2).split((heads, kv_heads, kv_heads), dim=1)
+    packed = packed.transpose(1, 2)
+    query, key, value = packed[:, :heads], packed[:, heads:-kv_heads], packed[:, -kv_heads:]
     if rotary:
         query, key = _rotated(query), _rotated(key)
     if kv_heads != heads:

@@ -41,21 +41,26 @@ class Trainer:
     dtype: torch.dtype
 
 
+def open_rank(directory: Path, backend: str, *, poison: bool = False) -> Recorder:
+    """Start this rank's record, before anything can go wrong."""
+    device = device_of(backend)
+    memory = Memory(device, poison, clock_of(device))
+    return open_recorder(directory, dist.get_rank(), memory, _header(backend, device))
+
+
 def make_trainer(
     scenario: Scenario,
-    directory: Path,
+    recorder: Recorder,
     *,
     backend: str,
     timeout_s: float,
-    poison: bool = False,
     settings: Settings = _DEFAULTS,
 ) -> Trainer:
     """Build what the scenario names on this rank; all ranks must do so together."""
+    memory = recorder.memory
     plan, workload, numerics = plan_of(scenario), workload_of(scenario), numerics_of(scenario)
     check_plan(plan)
-    device, dtype = device_of(backend), dtype_of(numerics.dtype)
-    memory = Memory(device, poison, clock_of(device))
-    recorder = open_recorder(directory, dist.get_rank(), memory, _header(backend, device))
+    device, dtype = memory.device, dtype_of(numerics.dtype)
     layout = layout_of(plan, workload)
     weights = make_weights(
         layout, workload, rank=dist.get_rank(), dtype=dtype, device=device, seed=scenario.run.seed
@@ -114,7 +119,7 @@ def check_plan(plan: Plan) -> None:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """torch's dtype of that name. Raises RuntimeFailedError if no model can be trained in it."""
+    """The torch dtype of that name. Raises RuntimeFailedError if no model can be trained in it."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point or dtype.itemsize == 1:
         raise RuntimeFailedError(f"numerics.dtype is {name}: give float64, float32 or bfloat16")

@@ -7,21 +7,18 @@ Two files a rank: `rank-R.jsonl`, written after each step and at the end, howeve
 from __future__ import annotations
 
 import mmap
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from io import BufferedWriter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
-from zerosim_runtime.clock import Offset
 from zerosim_runtime.collectives import Handle
-from zerosim_runtime.memory import Change, Memory
-
-_NOW: Final = struct.Struct("<qq")  # op under way (-1: none yet), when it began
+from zerosim_runtime.memory import Memory
+from zerosim_runtime.records import NOW
 
 
 @dataclass(slots=True)
@@ -56,7 +53,7 @@ class Recorder:
         """The host has come to an op: everything before it was issued."""
         row = Row(op, self.now())
         self.rows.append(row)
-        _NOW.pack_into(self.progress, 0, op, row.issued_ns)
+        NOW.pack_into(self.progress, 0, op, row.issued_ns)
         return row
 
     def write(self, **fields: Any) -> None:  # noqa: ANN401 - a line of JSON
@@ -88,57 +85,11 @@ class Recorder:
 def open_recorder(directory: Path, rank: int, memory: Memory, header: dict[str, Any]) -> Recorder:
     """Start a rank's files; `header` is the first line of its record."""
     now = directory / f"rank-{rank}.now"
-    now.write_bytes(_NOW.pack(-1, 0))
+    now.write_bytes(NOW.pack(-1, 0))
     with now.open("r+b") as file:
-        progress = mmap.mmap(file.fileno(), _NOW.size)
-    recorder = Recorder((directory / f"rank-{rank}.jsonl").open("wb"), progress, memory)
+        progress = mmap.mmap(file.fileno(), NOW.size)
+    record = (directory / f"rank-{rank}.jsonl").open("wb")
+    recorder = Recorder(record, progress, memory, memory.now)
     recorder.write(header=header)
     recorder.flush()
     return recorder
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A rank's files, read back. `status` is None if the rank was killed."""
-
-    rank: int
-    header: dict[str, Any]
-    rows: tuple[tuple[int, int, int | None, int | None], ...]
-    changes: tuple[Change, ...]
-    losses: tuple[tuple[int, float], ...]
-    offsets: tuple[Offset, ...]
-    status: str | None
-    message: str
-    ended_ns: int | None
-    last_op: int
-
-
-def read_record(directory: Path, rank: int) -> Record | None:
-    """What a rank wrote, up to the first line that is not whole; None if it wrote nothing."""
-    try:
-        content = (directory / f"rank-{rank}.jsonl").read_bytes()
-        last_op, _ = _NOW.unpack((directory / f"rank-{rank}.now").read_bytes())
-    except (OSError, struct.error):
-        return None
-    lines: list[dict[str, Any]] = []
-    for text in content.splitlines():
-        try:
-            line = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            break
-        lines.append(line)
-    if not lines or "header" not in lines[0]:
-        return None
-    end = next((line for line in lines if "status" in line), {})
-    return Record(
-        rank=rank,
-        header=lines[0]["header"],
-        rows=tuple(tuple(line["row"]) for line in lines if "row" in line),
-        changes=tuple(Change(*line["memory"]) for line in lines if "memory" in line),
-        losses=tuple((line["step"], line["loss"]) for line in lines if "loss" in line),
-        offsets=tuple(Offset(*line["offset"]) for line in lines if "offset" in line),
-        status=end.get("status"),
-        message=end.get("message", ""),
-        ended_ns=end.get("time"),
-        last_op=last_op,
-    )

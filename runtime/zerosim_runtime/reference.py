@@ -62,7 +62,7 @@ def _accumulate(
         )
         with nullcontext() if micro_batch == last else model.no_sync():
             loss: torch.Tensor = model(batch)
-            (loss / (last + 1)).backward()
+            torch.autograd.backward(loss / (last + 1))
         losses.append(loss.detach())
     return torch.stack(losses).mean().item()
 

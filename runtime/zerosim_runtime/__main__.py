@@ -1,0 +1,61 @@
+"""One rank of a traced run, started by torchrun: `python -m zerosim_runtime DIRECTORY`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from zerosim_runtime.collectives import PeerLostError, choose_backend, start_group
+from zerosim_runtime.job import read_job
+from zerosim_runtime.rank import make_trainer, open_rank, stop, train
+from zerosim_runtime.recorder import Recorder
+from zerosim_runtime.watch import Terminated, raise_terminated, watch
+
+_SWITCH_S = 1e-4
+"""How soon a waiting thread gets the interpreter; with Python's 5 ms the ends of collectives are late."""
+
+
+def main(directory: Path) -> int:
+    """Run the job in `directory` as the rank that torchrun says; returns the exit code."""
+    signal.signal(signal.SIGTERM, raise_terminated)
+    watch(directory)
+    sys.setswitchinterval(_SWITCH_S)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    job, scenario = read_job(directory)
+    backend = choose_backend(job.backend, int(os.environ["LOCAL_WORLD_SIZE"]))
+    start_group(job.timeout_s)
+    recorder = open_rank(directory, backend, poison=job.poison)
+    try:
+        trainer = make_trainer(scenario, recorder, backend=backend, timeout_s=job.timeout_s)
+        train(trainer)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the record must say so
+        return _failed(recorder, error)
+    stop(trainer)
+    dist.destroy_process_group()
+    return 0
+
+
+def _failed(recorder: Recorder, error: BaseException) -> int:
+    if isinstance(error, Terminated):
+        recorder.close("terminated")
+    elif isinstance(error, PeerLostError):
+        recorder.close("peer_lost", str(error))
+    else:
+        traceback.print_exception(error)
+        recorder.close("failed", f"{type(error).__name__}: {error}")
+    return 1
+
+
+if __name__ == "__main__":
+    code = main(Path(sys.argv[1]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code:
+        # Threads that wait for a lost peer would keep the interpreter from ending.
+        os._exit(code)

@@ -1,0 +1,41 @@
+"""Whether this machine has the memory that real ranks of a plan need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zerosim.errors import ScenarioError
+from zerosim.plan import Plan
+from zerosim.units import format_bytes
+
+
+def peak_bytes(plan: Plan) -> int:
+    """The most memory one rank holds, by the plan's own allocations in host order."""
+    held = peak = sum(allocation.nbytes for allocation in plan.persistent)
+    live: dict[str, int] = {}
+    for op in plan.ops:
+        live.update({allocation.key: allocation.nbytes for allocation in op.allocates})
+        held += sum(allocation.nbytes for allocation in op.allocates)
+        peak = max(peak, held)
+        held -= sum(live.pop(key) for key in op.frees)
+    return peak
+
+
+def available_bytes() -> int | None:
+    """Memory that this machine can give, None if it does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return int(found[0]) * 1024 if found else None
+
+
+def check_memory(plan: Plan, available: int | None) -> None:
+    """Refuse a plan whose ranks would not fit together. Raises ScenarioError."""
+    needed = plan.world_size * peak_bytes(plan)
+    if available is not None and needed > available:
+        raise ScenarioError(
+            f"{plan.world_size} ranks of this scenario need {format_bytes(needed)}, this machine has "
+            f"{format_bytes(available)} free: lower layers, hidden or micro_batch"
+        )

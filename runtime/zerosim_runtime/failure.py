@@ -1,0 +1,70 @@
+"""Who failed first, in one clause, from what the ranks left behind."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import Final
+
+from zerosim.plan import Plan
+from zerosim.scenario import Scenario, plan_of
+from zerosim_runtime.records import Record, read_record
+
+_EXIT: Final = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+
+
+def describe_failure(directory: Path, scenario: Scenario) -> str:
+    """Names the rank that failed, why, and its last op.
+
+    A rank that left no last word was killed; one that says `failed` broke by itself; those that say
+    `peer_lost` or `terminated` only followed.
+    """
+    n_ranks = scenario.cluster.world_size
+    records = [read_record(directory, rank) for rank in range(n_ranks)]
+    exits = _exits(directory)
+    broken = [r for r in records if r is not None and r.status == "failed"]
+    killed = [r for r in records if r is not None and r.status is None]
+    plan = plan_of(scenario)
+    if broken:
+        first = min(broken, key=lambda r: r.ended_ns or 0)
+        return f"rank {first.rank} failed ({first.message}) {_place(first, plan)}"
+    if killed:
+        first = next((r for r in killed if r.rank in exits), killed[0])
+        return f"rank {first.rank} {_how(exits.get(first.rank))} {_place(first, plan)}"
+    lost = [r for r in records if r is not None and r.status == "peer_lost"]
+    if lost:
+        first = min(lost, key=lambda r: r.ended_ns or 0)
+        return f"rank {first.rank} lost its peers ({first.message}) {_place(first, plan)}"
+    return f"the ranks did not start ({_last_line(directory)})"
+
+
+def _how(code: int | None) -> str:
+    if code is None or code >= 0:
+        return "died"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _place(record: Record, plan: Plan) -> str:
+    if not 0 <= record.last_op < len(plan.ops):
+        return "before its first op"
+    op = plan.ops[record.last_op]
+    return f"in '{op.name}' of step {op.step}"
+
+
+def _exits(directory: Path) -> dict[int, int]:
+    """Exit codes by rank, as torchrun reports them; the first of a rank counts."""
+    text = (directory / "torchrun.log").read_text(encoding="utf-8", errors="replace")
+    found: dict[int, int] = {}
+    for match in _EXIT.finditer(text):
+        found.setdefault(int(match[2]), int(match[1]))
+    return found
+
+
+def _last_line(directory: Path) -> str:
+    text = (directory / "torchrun.log").read_text(encoding="utf-8", errors="replace")
+    errors = [line.strip() for line in text.splitlines() if "Error" in line]
+    return errors[0] if errors else "torchrun said nothing"

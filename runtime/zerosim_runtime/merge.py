@@ -1,0 +1,238 @@
+"""One trace from what every rank wrote: one clock, collectives tied together, memory as it was held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from zerosim.collectives import wire_bytes
+from zerosim.errors import RuntimeFailedError
+from zerosim.kinds import COMMUNICATION
+from zerosim.plan import Op, Plan
+from zerosim.scenario import Scenario, cluster_of, plan_of, workload_of
+from zerosim.scenario.sections import ClusterSection
+from zerosim.trace import (
+    Clock,
+    Flag,
+    Group,
+    Meta,
+    ModelFacts,
+    Quality,
+    StepWindow,
+    Trace,
+    make_trace,
+)
+from zerosim_runtime.job import read_job
+from zerosim_runtime.ledger import samples, states
+from zerosim_runtime.records import Done, Offset, Record, read_record, shift
+
+
+def merge(directory: Path, *, failure: str | None = None) -> Trace:
+    """The trace of what ranks left in `directory`; unfinished if there was a `failure`.
+
+    Raises RunError if there is no job, RuntimeFailedError if no op was recorded or ranks disagree.
+    """
+    _, scenario = read_job(directory)
+    found = (read_record(directory, rank) for rank in range(scenario.cluster.world_size))
+    raw = tuple(record for record in found if record is not None and record.rows)
+    if not raw:
+        raise RuntimeFailedError("the ranks recorded no op: see what torchrun said")
+    clock, records = align(raw)
+    plan = plan_of(scenario)
+    measured = as_measured(scenario, str(raw[0].header["backend"]))
+    spans = _spans(plan, records, cluster_of(measured).backend)
+    meta = Meta(
+        name=scenario.name,
+        source="measured",
+        world_size=plan.world_size,
+        scenario=measured.to_dict(),
+        engine=str(raw[0].header["backend"]),
+        device=str(raw[0].header["device"]),
+        clock=clock,
+        quality=_quality(plan, records, failure),
+        groups=tuple(Group(a.name, a.size, tuple(range(plan.world_size))) for a in plan.axes),
+        steps=_windows(plan, records),
+        states=tuple(states(plan, record) for record in records),
+        model=_facts(measured),
+        finished=failure is None,
+    )
+    return make_trace(spans, meta, samples(plan, records), _provenance(raw))
+
+
+def as_measured(scenario: Scenario, backend: str) -> Scenario:
+    """The scenario with the machine that it really ran on: for gloo, this CPU."""
+    if backend != "gloo":
+        return scenario
+    cluster = ClusterSection(name="cpu-gloo", world_size=scenario.cluster.world_size)
+    return replace(scenario, cluster=cluster)
+
+
+def align(records: Sequence[Record]) -> tuple[Clock, tuple[Record, ...]]:
+    """Records on one clock that starts with the first op, and how good that clock is.
+
+    Ranks of one host share a clock. Else rank 0's is the clock, and the others are moved by the
+    offsets that it measured; without any (a run that broke early) nothing is moved, and the clock says so.
+    """
+    offsets: dict[int, tuple[Offset, ...]] = {}
+    for record in records:
+        for offset in record.offsets:
+            offsets[offset.rank] = (*offsets.get(offset.rank, ()), offset)
+    shared = len({record.header["clock"] for record in records}) == 1
+    known = shared or all(record.rank == 0 or record.rank in offsets for record in records)
+    moved = {r.rank: shift(offsets.get(r.rank, ()), r.rows[0].issued_ns) for r in records}
+    origin = min(r.rows[0].issued_ns + moved[r.rank] for r in records)
+    errors = [offset.error_ns for several in offsets.values() for offset in several]
+    clock = Clock(
+        aligned=known,
+        error_ns=(0 if shared else max(errors, default=0)) if known else None,
+        offsets_ns=tuple((rank, by) for rank, by in moved.items() if offsets.get(rank)),
+    )
+    return clock, tuple(_on_clock(r, offsets.get(r.rank, ()), origin) for r in records)
+
+
+def _on_clock(record: Record, offsets: tuple[Offset, ...], origin: int) -> Record:
+    def at(time_ns: int | None) -> int | None:
+        return None if time_ns is None else time_ns + shift(offsets, time_ns) - origin
+
+    def surely(time_ns: int) -> int:
+        return time_ns + shift(offsets, time_ns) - origin
+
+    return replace(
+        record,
+        rows=tuple(
+            Done(d.op, surely(d.issued_ns), at(d.start_ns), at(d.end_ns)) for d in record.rows
+        ),
+        changes=tuple(replace(c, time_ns=max(0, surely(c.time_ns))) for c in record.changes),
+        ended_ns=at(record.ended_ns),
+    )
+
+
+def tie(plan: Plan, records: Sequence[Record]) -> dict[tuple[int, int], int]:
+    """The collective of each (rank, op): the n-th of a communicator is one for all of its ranks.
+
+    Raises RuntimeFailedError if two ranks took different ops for it.
+    """
+    first: dict[tuple[str | None, int], tuple[int, Op]] = {}
+    tied: dict[tuple[int, int], int] = {}
+    for record in records:
+        counts: dict[str | None, int] = {}
+        for done in record.rows:
+            op = plan.ops[done.op]
+            if op.kind not in COMMUNICATION:
+                continue
+            place = (op.communicator, counts.get(op.communicator, 0))
+            counts[op.communicator] = place[1] + 1
+            rank, other = first.setdefault(place, (record.rank, op))
+            if other.id != op.id:
+                raise RuntimeFailedError(
+                    f"rank {rank} and rank {record.rank} disagree: '{other.name}' of step "
+                    f"{other.step} met '{op.name}' of step {op.step}"
+                )
+            tied[record.rank, op.id] = list(first).index(place)
+    return tied
+
+
+def _spans(plan: Plan, records: Sequence[Record], backend: str) -> pl.DataFrame:
+    tied = tie(plan, records)
+    sizes = {axis.name: axis.size for axis in plan.axes}
+    rows = [
+        _span(record, done, plan.ops[done.op], tied, sizes, backend)
+        for record in records
+        for done in record.rows
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _span(
+    record: Record,
+    done: Done,
+    op: Op,
+    tied: Mapping[tuple[int, int], int],
+    sizes: Mapping[str, int],
+    backend: str,
+) -> dict[str, Any]:
+    start = done.issued_ns if done.start_ns is None else done.start_ns
+    end = done.end_ns
+    moved = None
+    if op.group is not None and op.nbytes is not None:
+        moved = wire_bytes(op.kind, op.nbytes, sizes[op.group], backend)
+    return {
+        "rank": record.rank,
+        "stream": op.stream,
+        "kind": op.kind.value,
+        "name": op.name,
+        "unit": op.unit,
+        "issued_ns": done.issued_ns,
+        "start_ns": start,
+        "end_ns": max(start, record.last_ns) if end is None else end,
+        "step": op.step,
+        "micro_batch": op.micro_batch,
+        "collective": tied.get((record.rank, op.id)),
+        "group": op.group,
+        "elements": op.elements,
+        "nbytes": op.nbytes,
+        "wire_bytes": moved if end is not None else None,
+        "dtype": op.dtype,
+        "bucket": op.bucket,
+        "flags": int(Flag.UNFINISHED) if end is None else 0,
+    }
+
+
+def _windows(plan: Plan, records: Sequence[Record]) -> tuple[StepWindow, ...]:
+    """From the first issue of a step to its last end; a step that was cut short has no window."""
+    size = {op.step: 0 for op in plan.ops}
+    for op in plan.ops:
+        size[op.step] += 1
+    windows: list[StepWindow] = []
+    for record in records:
+        of_step: dict[int, list[Done]] = {}
+        for done in record.rows:
+            of_step.setdefault(plan.ops[done.op].step, []).append(done)
+        for step, rows in sorted(of_step.items()):
+            ends = [done.end_ns for done in rows if done.end_ns is not None]
+            if len(ends) == size[step]:
+                first = min(done.issued_ns for done in rows)
+                windows.append(StepWindow(record.rank, step, first, max(ends)))
+    return tuple(windows)
+
+
+def _quality(plan: Plan, records: Sequence[Record], failure: str | None) -> Quality:
+    """Effects before their causes show a bad clock: nobody's end may come before everybody's issue."""
+    issued: dict[int, int] = {}
+    ended: dict[int, int] = {}
+    for record in records:
+        for done in record.rows:
+            if plan.ops[done.op].kind in COMMUNICATION and done.end_ns is not None:
+                issued[done.op] = max(issued.get(done.op, done.issued_ns), done.issued_ns)
+                ended[done.op] = min(ended.get(done.op, done.end_ns), done.end_ns)
+    early = sum(ended[op] < issued[op] for op in issued)
+    warnings = [] if failure is None else [failure]
+    if early:
+        warnings.append(f"{early} collectives ended on a rank before another had issued them")
+    return Quality(events=sum(len(r.rows) for r in records), warnings=tuple(warnings))
+
+
+def _facts(scenario: Scenario) -> ModelFacts:
+    workload = workload_of(scenario)
+    return ModelFacts(
+        n_params=workload.n_params,
+        tokens=workload.tokens * workload.micro_batches,
+        flops=workload.model_flops(),
+        flops_causal=workload.model_flops(causal=True),
+        peak_flops=cluster_of(scenario).device.peak_flops,
+    )
+
+
+def _provenance(records: Sequence[Record]) -> dict[str, Any]:
+    return {
+        "started_unix_ns": min(int(record.header["unix_ns"]) for record in records),
+        "torch": records[0].header["torch"],
+        "python": records[0].header["python"],
+        "hosts": sorted({str(record.header["host"]) for record in records}),
+        "threads": records[0].header["threads"],
+        "losses": {str(record.rank): [loss for _, loss in record.losses] for record in records},
+    }
