@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import zerosim
 
 MAX_UPLOAD_BYTES: Final = 200 * 10**6
-GRAPH: Final = {"showSendToCloud": False, "displaylogo": False, "displayModeBar": False}
+GRAPH: Final[Any] = {
+    "showSendToCloud": False,
+    "displaylogo": False,
+    "displayModeBar": False,
+}
 """Options of every Plotly graph: nothing leaves the machine, and no bar hides the figure."""
 
 

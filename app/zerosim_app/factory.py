@@ -55,7 +55,7 @@ def create_app(
         pages_folder="",
         assets_folder=str(Path(__file__).parent / "assets"),
         title="zerosim",
-        update_title=None,
+        update_title="",
         suppress_callback_exceptions=True,
         index_string=_INDEX.replace("{palette}", stylesheet()),
     )

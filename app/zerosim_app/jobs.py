@@ -56,7 +56,7 @@ class Jobs:
             self._put(replace(job, status="done", said=work(report)))
         except ZerosimError as error:
             self._put(replace(job, status="failed", said=str(error)))
-        except Exception as error:  # the thread's last line of defence: the page must hear of it
+        except Exception as error:  # noqa: BLE001 - the thread's last line of defence: the page must hear of it
             _LOG.exception("a background job failed")
             self._put(replace(job, status="failed", said=f"this is a bug in zerosim: {error!r}"))
 

@@ -54,7 +54,9 @@ def busy(trace: Trace, theme: Theme) -> Drawing:
     _add(figure, _named("compute", "forward"), theme, bars, scale(computes), _times(computes))
     if None not in comms:
         known = [c for c in comms if c is not None]
-        _add(figure, _named("communication", "all_gather"), theme, bars, scale(known), _times(known))
+        _add(
+            figure, _named("communication", "all_gather"), theme, bars, scale(known), _times(known)
+        )
     unknown = " Communication times are unknown." if None in comms else ""
     return Drawing(figure, _sentence(bars, computes, "computes for", format_ns) + unknown)
 

@@ -22,7 +22,9 @@ def buckets(trace: Trace, rank: int, theme: Theme) -> Drawing:
     if not fills or not isinstance(begin, int):
         return nothing(theme, f"This run does not say how the buckets of rank {rank} fill.")
     times, levels = _total(fills)
-    sent = [(at - begin, fill.bucket, _level_before(fill, at)) for fill in fills for at in fill.sent_ns]
+    sent = [
+        (at - begin, fill.bucket, _level_before(fill, at)) for fill in fills for at in fill.sent_ns
+    ]
     clock = time_scale(max(times) - begin)
     size = byte_scale(max(levels))
     figure = blank(theme, x=f"time, {clock.unit}", y=f"in buckets, {size.unit}")
@@ -75,7 +77,9 @@ def _total(fills: Sequence[BucketFill]) -> tuple[list[int], list[int]]:
 
 def _level_before(fill: BucketFill, at: int) -> int:
     emptied = next(
-        i for i, (t, n) in enumerate(zip(fill.times_ns, fill.nbytes, strict=True)) if t == at and not n
+        i
+        for i, (t, n) in enumerate(zip(fill.times_ns, fill.nbytes, strict=True))
+        if t == at and not n
     )
     return fill.nbytes[emptied - 1] if emptied else 0
 

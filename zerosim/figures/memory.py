@@ -28,12 +28,11 @@ def memory(trace: Trace, rank: int, theme: Theme) -> Drawing:
     if wide is None:
         return nothing(theme, f"This run has no memory samples of rank {rank}.")
     kinds = [k for k in MEMORY if f"memory.{k}" in wide.columns and wide[f"memory.{k}"].max()]
-    totals = [c for c in TOTALS if c in wide.columns]
-    height = sum(wide[f"memory.{k}"] for k in kinds) if kinds else wide[totals[0]]
-    peak_at = int(height.arg_max())  # type: ignore[arg-type]  # not empty, so there is a peak
-    wide = _thin(wide, height, peak_at)
+    totals: list[str] = [c for c in TOTALS if c in wide.columns]
+    columns = [f"memory.{kind}" for kind in kinds] or totals[:1]
+    wide = _thin(wide, wide.select(pl.sum_horizontal(columns)).to_series())
     begin = trace.spans["start_ns"].min()
-    return _draw(wide, kinds, totals, int(begin) if isinstance(begin, int) else 0, rank, theme)
+    return _draw(wide, columns, begin if isinstance(begin, int) else 0, rank, theme)
 
 
 def _wide(samples: pl.DataFrame) -> pl.DataFrame | None:
@@ -48,22 +47,19 @@ def _wide(samples: pl.DataFrame) -> pl.DataFrame | None:
     )
 
 
-def _thin(wide: pl.DataFrame, height: pl.Series, peak_at: int) -> pl.DataFrame:
+def _thin(wide: pl.DataFrame, height: pl.Series) -> pl.DataFrame:
     """At most MAX_POINTS rows: the highest of each stretch of time, so that no peak is lost."""
     if wide.height <= MAX_POINTS:
         return wide
     stretch = np.arange(wide.height) * MAX_POINTS // wide.height
     order = np.lexsort((-height.to_numpy(), stretch))
     first = np.unique(stretch[order], return_index=True)[1]
-    keep = np.unique(np.append(order[first], (0, wide.height - 1, peak_at)))
+    keep = np.unique(np.append(order[first], (0, wide.height - 1)))
     return wide[keep]
 
 
-def _draw(
-    wide: pl.DataFrame, kinds: list[str], totals: list[str], begin: int, rank: int, theme: Theme
-) -> Drawing:
+def _draw(wide: pl.DataFrame, columns: list[str], begin: int, rank: int, theme: Theme) -> Drawing:
     times = (wide["time_ns"] - begin).to_list()
-    columns = [f"memory.{kind}" for kind in kinds] or totals[:1]
     heights = wide.select(pl.sum_horizontal(columns)).to_series().to_list()
     peak = max(heights)
     clock, size = time_scale(max(abs(t) for t in times)), byte_scale(peak)
@@ -77,13 +73,9 @@ def _draw(
     at = heights.index(peak)
     _mark_peak(figure, clock(times)[at], peak / size.size, format_bytes(peak), theme)
     when = format_ns(times[at])
-    most = max(columns, key=lambda c: wide[c][at])
-    chiefly = f", chiefly {MEMORY[kinds[0]].label if not kinds else _label(most)}" if kinds else ""
+    most = max(columns, key=lambda c: wide[c][at]).removeprefix("memory.")
+    chiefly = f", chiefly {MEMORY[most].label}" if most in MEMORY else ""
     return Drawing(figure, f"Rank {rank} peaks at {format_bytes(peak)} after {when}{chiefly}.")
-
-
-def _label(column: str) -> str:
-    return MEMORY[column.removeprefix("memory.")].label
 
 
 def _area(

@@ -17,6 +17,7 @@ class Scale:
     unit: str
 
     def __call__(self, values: list[int]) -> list[float]:
+        """`values` in this unit."""
         return [value / self.size for value in values]
 
 

@@ -46,6 +46,7 @@ def template(theme: Theme) -> go.layout.Template:
         bargap=0.28,
         legend={
             "orientation": "h",
+            "traceorder": "normal",
             "x": 0,
             "xanchor": "left",
             "y": 1.02,

@@ -20,7 +20,9 @@ def waterfall(accounts: Sequence[tuple[str, Accounting | None]], theme: Theme) -
     """One bar a run, named by the first of each pair, of what its slowest rank did in a step."""
     known = [(name, account) for name, account in accounts if account is not None]
     if not known:
-        return nothing(theme, "No step of these runs is complete, so there is nothing to account for.")
+        return nothing(
+            theme, "No step of these runs is complete, so there is nothing to account for."
+        )
     longest = max(account.step_ns for _, account in known)
     clock = time_scale(longest)
     figure = blank(theme, x=f"time of the step, {clock.unit}", height=110 + 56 * len(known))
@@ -50,7 +52,6 @@ def waterfall(accounts: Sequence[tuple[str, Accounting | None]], theme: Theme) -
             customdata=[format_ns(p) for p in parts],
             hovertemplate=f"%{{y}}: {label.replace('_', '-')} %{{customdata}}<extra></extra>",
         )
-    figure.update_layout(legend={"traceorder": "normal"})
     return Drawing(figure, " ".join(_sentence(name, account) for name, account in known))
 
 

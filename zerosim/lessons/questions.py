@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zerosim.kinds import Kind
@@ -26,7 +25,7 @@ class Subject:
     """One lesson as the questions see it."""
 
     plan: Plan
-    states: Sequence[State]
+    states: tuple[State, ...]
     owned: StateBytes
 
 
@@ -60,8 +59,10 @@ def _gathers(zero2: Subject, zero3: Subject) -> Question:
         (
             f"ZeRO-2: {_order(zero2)} — {late} all-gathers, all after OPT",
             f"ZeRO-3: {_order(zero3)} — {_count(zero3) - after} all-gathers, all before OPT",
-            f"most gathered at once with ZeRO-3: {format_bytes(_most(zero3, 'gathered'))}, "
-            f"against {format_bytes(zero2.owned.parameters)} of full parameters with ZeRO-2",
+            (
+                f"most gathered at once with ZeRO-3: {format_bytes(_most(zero3, 'gathered'))}, "
+                f"against {format_bytes(zero2.owned.parameters)} of full parameters with ZeRO-2"
+            ),
         ),
     )
 

@@ -48,7 +48,7 @@ def story(plan: Plan, first: Held, step: int) -> Story:
 
 def before(told: Story) -> str:
     """The state before the first op."""
-    part = "its shard, one part in %d," % told.n_ranks if told.sharded else "a full copy"
+    part = f"its shard, one part in {told.n_ranks}," if told.sharded else "a full copy"
     states = "a full copy" if told.owns_all else f"one part in {told.n_ranks}"
     return (
         f"Before the step each rank holds {part} of the parameters "
@@ -61,7 +61,9 @@ def after(told: Story, last: Held) -> str:
     """The state after the last op."""
     total = format_bytes(sum(last.nbytes.values()))
     if last.nbytes == told.first.nbytes:
-        return f"After the step each rank holds what it held before, {total}, one update further on."
+        return (
+            f"After the step each rank holds what it held before, {total}, one update further on."
+        )
     return f"After the step each rank holds {total}."
 
 

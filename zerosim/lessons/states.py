@@ -112,7 +112,9 @@ def _timed(plan: Plan, trace: Trace, step: int) -> list[_Timed]:
     rows = trace.spans.filter((pl.col("rank") == rank) & (pl.col("step") == step))
     ops = [op for op in plan.ops if op.step == step]
     if rows["name"].to_list() != [op.name for op in ops]:
-        raise InputError(f"run '{trace.meta.name}' is not a run of plan '{plan.name}': run it again")
+        raise InputError(
+            f"run '{trace.meta.name}' is not a run of plan '{plan.name}': run it again"
+        )
     begin = rows.select(pl.min_horizontal("issued_ns", "start_ns").min()).item()
     times = zip(rows["start_ns"], rows["end_ns"], ops, strict=True)
     return [_Timed(op, s - begin, e - begin) for s, e, op in times if op.kind is not Kind.FILL]

@@ -56,6 +56,8 @@ def _elements(ops: Iterable[Op], kind: Kind) -> int:
 
 def _sent(trace: Trace, step: int) -> int | None:
     wire = trace.spans.filter(
-        (pl.col("rank") == trace.ranks[0]) & (pl.col("step") == step) & pl.col("elements").is_not_null()
+        (pl.col("rank") == trace.ranks[0])
+        & (pl.col("step") == step)
+        & pl.col("elements").is_not_null()
     ).filter(pl.col("collective").is_not_null())["wire_bytes"]
     return None if wire.null_count() or not wire.len() else int(wire.sum())

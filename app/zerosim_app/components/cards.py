@@ -8,14 +8,16 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from zerosim.figures.theme import Drawing
+from zerosim_app.components.attributes import wild
 from zerosim_app.config import GRAPH
 
-Children = str | Component | Sequence[str | Component]
+Child = str | Component
+Children = Child | Sequence[Child]
 
 
-def page(*children: Component) -> html.Div:
-    """A page's content, one column with even spacing."""
-    return html.Div(list(children), className="zs-stack")
+def page(*children: Component | None) -> html.Div:
+    """A page's content, one column with even spacing; what is None is left out."""
+    return html.Div([child for child in children if child is not None], className="zs-stack")
 
 
 def heading(title: str, lead: Children | None = None) -> html.Div:
@@ -25,9 +27,11 @@ def heading(title: str, lead: Children | None = None) -> html.Div:
     )
 
 
-def panel(title: str | None, *children: Component | str | None, note: str | None = None) -> html.Section:
+def panel(
+    title: str | None, *children: Component | str | None, note: str | None = None
+) -> html.Section:
     """A bordered area with a small title, and perhaps a note beside it."""
-    head = [html.H2(title, className="zs-h2")] if title else []
+    head: list[Component] = [html.H2(title, className="zs-h2")] if title else []
     if note:
         head.append(html.Span(note, className="zs-note"))
     kept = [child for child in children if child is not None]
@@ -55,14 +59,14 @@ def drawing(id_: str, drawn: Drawing) -> html.Figure:
             dcc.Graph(
                 id=id_,
                 figure=drawn.figure,
-                config=dict(GRAPH),
+                config=GRAPH,
                 style={"height": f"{drawn.figure.layout.height or 300}px"},
             ),
             html.Figcaption(drawn.sentence),
         ],
         className="zs-figure",
         role="group",
-        **{"aria-label": drawn.sentence},
+        **wild({"aria-label": drawn.sentence}),
     )
 
 
@@ -73,6 +77,6 @@ def problem(sentence: str) -> html.Div:
     )
 
 
-def empty(*children: Children) -> html.Div:
+def empty(*children: Child) -> html.Div:
     """A quiet invitation where there is nothing yet."""
     return html.Div(list(children), className="zs-empty")

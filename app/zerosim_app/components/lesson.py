@@ -12,6 +12,7 @@ from zerosim.kinds import Kind
 from zerosim.lessons import Lesson, State
 from zerosim.lessons.cells import COLUMNS
 from zerosim.units import format_bytes, format_ns
+from zerosim_app.components.attributes import wild
 
 WORDS: Final = {
     "empty": "nothing",
@@ -76,7 +77,7 @@ def strip(lesson: Lesson, step: int) -> html.Div:
         [_strip_button(state, step) for state in lesson.states],
         className="zs-strip",
         role="group",
-        **{"aria-label": "Ops of the step, in the order in which they are issued"},
+        **wild({"aria-label": "Ops of the step, in the order in which they are issued"}),
     )
 
 
@@ -87,11 +88,13 @@ def _strip_button(state: State, step: int) -> html.Button:
         [html.Span(label), free],
         className="zs-op",
         type="button",
-        **{
-            "data-step": str(state.index),
-            "data-role": role_of(state.kind),
-            "aria-current": "step" if state.index == step else "false",
-        },
+        **wild(
+            {
+                "data-step": str(state.index),
+                "data-role": role_of(state.kind),
+                "aria-current": "step" if state.index == step else "false",
+            }
+        ),
     )
 
 
@@ -104,17 +107,19 @@ def chips(lesson: Lesson, step: int) -> html.Div:
                 phase.capitalize(),
                 className="zs-chip",
                 type="button",
-                **{
-                    "data-step": str(first[phase]),
-                    "data-phase": phase,
-                    "aria-pressed": str(lesson.states[step].phase == phase).lower(),
-                },
+                **wild(
+                    {
+                        "data-step": str(first[phase]),
+                        "data-phase": phase,
+                        "aria-pressed": str(lesson.states[step].phase == phase).lower(),
+                    }
+                ),
             )
             for phase in PHASES
         ],
         className="zs-chips",
         role="group",
-        **{"aria-label": "Jump to a phase"},
+        **wild({"aria-label": "Jump to a phase"}),
     )
 
 
@@ -123,15 +128,20 @@ def controls(lesson: Lesson, step: int) -> html.Div:
 
     def button(text: str, does: str, label: str) -> html.Button:
         return html.Button(
-            text, className="zs-control", type="button", **{"data-does": does, "aria-label": label}
+            text,
+            className="zs-control",
+            type="button",
+            **wild({"data-does": does, "aria-label": label}),
         )
 
     return html.Div(
         [
-            button("‹", "previous", "Previous step"),
+            button("\u2039", "previous", "Previous step"),
             button("Play", "play", "Play the lesson"),
-            button("›", "next", "Next step"),
-            html.Span(f"{step} of {len(lesson.states) - 1}", className="zs-count", id="lesson-count"),
+            button("\u203a", "next", "Next step"),
+            html.Span(
+                f"{step} of {len(lesson.states) - 1}", className="zs-count", id="lesson-count"
+            ),
         ],
         className="zs-controls",
     )
@@ -161,18 +171,18 @@ def _card(lesson: Lesson, state: State, rank: int) -> html.Section:
     ]
     return html.Section(
         [
-            html.H3([f"GPU {rank}", html.Span(format_bytes(state.total_bytes), className="zs-total")]),
+            html.H3(
+                [f"GPU {rank}", html.Span(format_bytes(state.total_bytes), className="zs-total")]
+            ),
             html.Div([*head, *rows], className="zs-cells"),
             _bar(lesson, state),
         ],
         className="zs-gpu",
-        **{"aria-label": f"GPU {rank}"},
+        **wild({"aria-label": f"GPU {rank}"}),
     )
 
 
-def _cell(
-    lesson: Lesson, state: State, rank: int, column: str, unit: str, index: int
-) -> html.Div:
+def _cell(lesson: Lesson, state: State, rank: int, column: str, unit: str, index: int) -> html.Div:
     fill = state.cells[column, unit]
     whole = column == "activations"
     parts = [
@@ -184,14 +194,16 @@ def _cell(
         parts,
         className="zs-cell",
         role="img",
-        **{
-            "aria-label": f"{subject}: {WORDS[fill]}",
-            "data-subject": subject,
-            "data-cell": str(index),
-            "data-column": column,
-            "data-fill": fill,
-            "data-hot": str((column, unit) in state.hot).lower(),
-        },
+        **wild(
+            {
+                "aria-label": f"{subject}: {WORDS[fill]}",
+                "data-subject": subject,
+                "data-cell": str(index),
+                "data-column": column,
+                "data-fill": fill,
+                "data-hot": str((column, unit) in state.hot).lower(),
+            }
+        ),
     )
 
 
@@ -203,12 +215,12 @@ def _bar(lesson: Lesson, state: State) -> html.Div:
             html.I(
                 style={"width": f"{100 * nbytes[kind] / most:.3f}%"},
                 title=MEMORY[kind].label,
-                **{"data-kind": kind},
+                **wild({"data-kind": kind}),
             )
             for kind in _kinds(lesson)
         ],
         className="zs-membar",
-        **{"aria-hidden": "true"},
+        **wild({"aria-hidden": "true"}),
     )
 
 
@@ -219,7 +231,7 @@ def legend(lesson: Lesson, step: int) -> html.Ul:
         [
             html.Li(
                 [
-                    html.I(**{"data-kind": kind}),
+                    html.I(**wild({"data-kind": kind})),
                     html.Span(MEMORY[kind].label.capitalize()),
                     html.B(format_bytes(nbytes[kind]), className="zs-kind-bytes"),
                 ]
@@ -227,7 +239,7 @@ def legend(lesson: Lesson, step: int) -> html.Ul:
             for kind in _kinds(lesson)
         ],
         className="zs-legend",
-        **{"aria-label": "Bytes of one GPU by kind"},
+        **wild({"aria-label": "Bytes of one GPU by kind"}),
     )
 
 
@@ -260,12 +272,14 @@ def _bar_of(state: State, end: int, step: int) -> html.Button:
         tabIndex=-1,
         title=f"{state.name}: {took}",
         style={"left": f"{left:.4f}%", "width": f"{width:.4f}%"},
-        **{
-            "data-step": str(state.index),
-            "data-role": role_of(state.kind),
-            "aria-current": "step" if state.index == step else "false",
-            "aria-label": f"{state.name}, {took}",
-        },
+        **wild(
+            {
+                "data-step": str(state.index),
+                "data-role": role_of(state.kind),
+                "aria-current": "step" if state.index == step else "false",
+                "aria-label": f"{state.name}, {took}",
+            }
+        ),
     )
 
 

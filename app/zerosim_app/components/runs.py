@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dash_mantine_components as dmc
 
+from zerosim_app.components.attributes import wild
 from zerosim_app.shelf import shelf
 
 
@@ -23,5 +24,5 @@ def run_select(id_: str, chosen: str | None, label: str = "Run") -> dmc.Select:
         nothingFoundMessage="No such run",
         w=300,
         maxDropdownHeight=320,
-        **{"aria-label": label},
+        **wild({"aria-label": label}),
     )

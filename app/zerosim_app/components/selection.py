@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dash import html
+from dash.development.base_component import Component
 
 from zerosim.figures import tables
 from zerosim.trace import Trace
@@ -29,7 +30,7 @@ _WINDOW: Final = (
 )
 
 
-def span(trace: Trace, index: int) -> list[html.Div]:
+def span(trace: Trace, index: int) -> list[Component]:
     """A span's facts, and for a collective its partners on all ranks."""
     facts = tables.span_facts(trace, index)
     if facts is None:
@@ -37,11 +38,13 @@ def span(trace: Trace, index: int) -> list[html.Div]:
     head = html.Div(
         [
             html.H3(facts["name"], className="zs-span-name"),
-            html.Span(f"{facts['kind'].replace('_', '-')}, rank {facts['rank']}", className="zs-note"),
+            html.Span(
+                f"{facts['kind'].replace('_', '-')}, rank {facts['rank']}", className="zs-note"
+            ),
         ],
         className="zs-row",
     )
-    parts = [head, _facts(facts)]
+    parts: list[Component] = [head, _facts(facts)]
     together = tables.members(trace, index)
     if together:
         parts.append(
@@ -50,7 +53,7 @@ def span(trace: Trace, index: int) -> list[html.Div]:
     return parts
 
 
-def area(trace: Trace, start_ns: int, end_ns: int) -> list[html.Div]:
+def area(trace: Trace, start_ns: int, end_ns: int) -> list[Component]:
     """What the ranks did in a window of time."""
     rows = tables.window(trace, start_ns, end_ns)
     return [

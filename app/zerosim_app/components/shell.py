@@ -8,6 +8,8 @@ import dash
 import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 
+from zerosim_app.components.attributes import wild
+
 NAV: Final = (
     ("Start", "/"),
     ("Learn", "/learn/zero3"),
@@ -16,8 +18,16 @@ NAV: Final = (
     ("Runs", "/runs"),
 )
 _BLUE: Final = (
-    "#eef2fa", "#dbe3f1", "#b5c5e3", "#8ca6d6", "#6a8bcb",
-    "#557ac5", "#41619E", "#385a9b", "#2f4f8b", "#22407a",
+    "#eef2fa",
+    "#dbe3f1",
+    "#b5c5e3",
+    "#8ca6d6",
+    "#6a8bcb",
+    "#557ac5",
+    "#41619E",
+    "#385a9b",
+    "#2f4f8b",
+    "#22407a",
 )  # fmt: skip - ten shades of the forward blue, light to dark, as Mantine wants them
 THEME: Final = {
     "primaryColor": "zs",
@@ -76,21 +86,23 @@ def _header() -> html.Header:
         dcc.Link(name, href=href, className="zs-nav", id=f"nav-{name.lower()}")
         for name, href in NAV
     ]
-    mark = html.Span([html.I(), html.I(), html.I()], className="zs-mark", **{"aria-hidden": "true"})
+    mark = html.Span(
+        [html.I(), html.I(), html.I()], className="zs-mark", **wild({"aria-hidden": "true"})
+    )
     theme = dmc.SegmentedControl(
         id="theme-switch",
         data=[{"value": v, "label": v.capitalize()} for v in ("auto", "light", "dark")],
         value="auto",
         size="xs",
-        **{"aria-label": "Colour theme"},
+        **wild({"aria-label": "Colour theme"}),
     )
     help_button = dmc.ActionIcon(
-        "?", id="help-open", variant="default", size="md", **{"aria-label": "Keyboard help"}
+        "?", id="help-open", variant="default", size="md", **wild({"aria-label": "Keyboard help"})
     )
     return html.Header(
         [
             dcc.Link([mark, "zerosim"], href="/", className="zs-name"),
-            html.Nav(links, className="zs-navs", **{"aria-label": "Pages"}),
+            html.Nav(links, className="zs-navs", **wild({"aria-label": "Pages"})),
             html.Div([theme, help_button], className="zs-tools"),
         ],
         className="zs-header",

@@ -9,6 +9,8 @@ from typing import Any, Final, Literal
 import dash_ag_grid as dag
 from dash import html
 
+from zerosim_app.components.attributes import wild
+
 Show = Literal["text", "kind", "ns", "bytes", "rate", "count", "percent", "ratio"]
 _THEME: Final = (
     "themeQuartz.withParams({backgroundColor: 'var(--zs-surface)', foregroundColor: 'var(--zs-ink)',"
@@ -64,13 +66,13 @@ def table(
         style=size(len(rows), max_rows),
         **more,
     )
-    return html.Div(grid, role="region", **{"aria-label": label})
+    return html.Div(grid, role="region", **wild({"aria-label": label}))
 
 
 def size(n_rows: int, max_rows: int = 12) -> dict[str, str]:
     """The style of a table that is as high as its rows, up to `max_rows`."""
     shown = max(2, min(n_rows, max_rows))
-    return {"height": f"{HEAD_PX + shown * ROW_PX + 4}px", "width": "100%"}
+    return {"height": f"{HEAD_PX + shown * ROW_PX + 6}px", "width": "100%"}
 
 
 def _definition(column: Column) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _MATCHED: Final = (
     Column("b_sum", "B, sum", "ns"),
     Column("a_median", "A, median", "ns"),
     Column("b_median", "B, median", "ns"),
-    Column("delta_ns", "B − A", "ns"),
+    Column("delta_ns", "B \u2212 A", "ns"),
     Column("ratio", "B / A", "ratio"),
 )
 _RESIDUALS: Final = (
@@ -38,7 +38,7 @@ _RESIDUALS: Final = (
     Column("rank", "Rank", "count"),
     Column("a_ns", "A", "ns"),
     Column("b_ns", "B", "ns"),
-    Column("delta_ns", "B − A", "ns"),
+    Column("delta_ns", "B \u2212 A", "ns"),
 )
 _MOST_RESIDUALS: Final = 2_000
 
@@ -144,7 +144,7 @@ def _tiles(a: str, b: str, result: dict[str, Any]) -> html.Div:
         [
             tile("Step, A", format_ns(first["step_ns"]), first["source"]),
             tile("Step, B", format_ns(second["step_ns"]), second["source"]),
-            tile("B / A", "unknown" if ratio is None else f"{ratio:.3f}×", _faster(ratio)),
+            tile("B / A", "unknown" if ratio is None else f"{ratio:.3f}\u00d7", _faster(ratio)),
             tile("Exposed, A", format_ns(first["exposed_ns"])),
             tile("Exposed, B", format_ns(second["exposed_ns"])),
             tile("Matched ops", percent(result["matched_share"]), _counts(result)),
@@ -162,4 +162,6 @@ def _faster(ratio: float | None) -> str:
 
 
 def _counts(result: dict[str, Any]) -> str:
-    return f"{result['matched']:,} matched, {result['only_a']:,} only A, {result['only_b']:,} only B"
+    return (
+        f"{result['matched']:,} matched, {result['only_a']:,} only A, {result['only_b']:,} only B"
+    )

@@ -134,7 +134,9 @@ def show_tab(
         return no_update
     try:
         trace = shelf().load(run_id)
-        return _CONTENT.get(tab, _selection)(trace, "dark" if theme == "dark" else "light", selected)
+        return _CONTENT.get(tab, _selection)(
+            trace, "dark" if theme == "dark" else "light", selected
+        )
     except ZerosimError as error:
         return [problem(str(error))]
 
@@ -150,9 +152,9 @@ def _triggered() -> str | None:
 def _selection(trace: Trace, theme: Theme, selected: dict[str, Any] | None) -> list[Component]:
     match selected:
         case {"type": "span", "span": int(index)}:
-            return list(selection.span(trace, index))
+            return selection.span(trace, index)
         case {"type": "area", "runs": [{"t0_ns": int(start), "t1_ns": int(end)}, *_]}:
-            return list(selection.area(trace, start, end))
+            return selection.area(trace, start, end)
     return [
         drawing("fig-step", waterfall([(trace.meta.name, account(trace))], theme)),
         html.P(

@@ -13,6 +13,7 @@ from zerosim.lessons import LESSONS, Lesson, lesson
 from zerosim.lessons.volume import Volume
 from zerosim.units import format_bytes
 from zerosim_app.components import lesson as parts
+from zerosim_app.components.attributes import wild
 from zerosim_app.components.cards import page, panel, problem
 from zerosim_app.urlstate import LearnState, decode
 
@@ -27,7 +28,9 @@ def layout(name: str | None = None, **query: Any) -> html.Div:  # noqa: ANN401 -
         return page(problem(str(error)), _lessons(None))
     step = max(0, min(decode(LearnState, query).step, len(told.states) - 1))
     return page(
-        html.Div([html.H1(_title(told), className="zs-h1"), _lessons(told.name)], className="zs-head"),
+        html.Div(
+            [html.H1(_title(told), className="zs-h1"), _lessons(told.name)], className="zs-head"
+        ),
         html.P(told.outline.idea, className="zs-lead"),
         _stage(told, step),
         panel("When it runs", parts.schedule(told, step), note="one rank, to scale; click an op"),
@@ -68,7 +71,7 @@ def _lessons(current: str | None) -> html.Nav:
             for name in LESSONS
         ],
         className="zs-navs",
-        **{"aria-label": "Lessons"},
+        **wild({"aria-label": "Lessons"}),
     )
 
 
@@ -84,15 +87,14 @@ def _stage(told: Lesson, step: int) -> html.Section:
                     html.P(parts.meanwhile(state), id="lesson-meanwhile", className="zs-note"),
                 ],
                 className="zs-sentence",
-                **{"aria-live": "polite"},
+                **wild({"aria-live": "polite"}),
             ),
             parts.cards(told, step),
             parts.legend(told, step),
             html.P(
                 [
                     dmc.Kbd("←"), " ", dmc.Kbd("→"), " step, ", dmc.Kbd("Space"), " plays, ",
-                    dmc.Kbd("Home"), " ", dmc.Kbd("End"), " jump. Each cell is one layer, cut into "
-                    "the parts that the GPUs own; its own part is marked.",
+                    dmc.Kbd("Home"), " ", dmc.Kbd("End"), " jump. Each cell is one layer, cut into the parts that the GPUs own; its own part is marked.",
                 ],
                 className="zs-note zs-keys-line",
             ),
@@ -103,14 +105,14 @@ def _stage(told: Lesson, step: int) -> html.Section:
 
 
 def _volume(sent: Volume) -> html.Section:
-    last = f" − {sent.last_elements:,}" if sent.last_elements else ""
-    times = "3 × " if sent.formula.startswith(("3", "(3")) else "2 × "
+    last = f" \u2212 {sent.last_elements:,}" if sent.last_elements else ""
+    times = "3 \u00d7 " if sent.formula.startswith(("3", "(3")) else "2 \u00d7 "
     measured = format_bytes(sent.sent_bytes)
     return panel(
         "Bytes sent a rank and step",
         html.P(_symbols(sent), className="zs-formula"),
         html.P(
-            f"({times}{sent.n_elements:,}{last}) × {sent.n_ranks - 1}/{sent.n_ranks} × "
+            f"({times}{sent.n_elements:,}{last}) \u00d7 {sent.n_ranks - 1}/{sent.n_ranks} \u00d7 "
             f"{sent.element_bytes} B = {sent.closed_bytes:,} B",
             className="zs-filled",
         ),
@@ -125,8 +127,8 @@ def _volume(sent: Volume) -> html.Section:
 def _symbols(sent: Volume) -> list[Any]:
     psi, n = html.I("Ψ"), html.I("N")
     if sent.last_elements:
-        return ["(3", psi, " − ", html.I("P"), html.Sub("last"), ") (", n, " − 1) / ", n]
-    return [sent.formula[0], psi, " (", n, " − 1) / ", n]
+        return ["(3", psi, " \u2212 ", html.I("P"), html.Sub("last"), ") (", n, " \u2212 1) / ", n]
+    return [sent.formula[0], psi, " (", n, " \u2212 1) / ", n]
 
 
 def _why(sent: Volume) -> str:

@@ -11,6 +11,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_u
 from zerosim.errors import ZerosimError
 from zerosim.store import delete_run, rename_run
 from zerosim.units import format_bytes
+from zerosim_app.components.attributes import wild
 from zerosim_app.components.cards import heading, page, panel
 from zerosim_app.components.tables import Column, size, table
 from zerosim_app.intake import Dropped, import_dropped
@@ -48,7 +49,9 @@ def layout(**_query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever 
                 options={"rowSelection": {"mode": "multiRow", "enableClickSelection": True}},
                 getRowId="params.data.id",
             ),
-            html.Div(id="runs-said", className="zs-said", role="status", **{"aria-live": "polite"}),
+            html.Div(
+                id="runs-said", className="zs-said", role="status", **wild({"aria-live": "polite"})
+            ),
         ),
         panel(
             "Import a profile",
@@ -71,12 +74,20 @@ def layout(**_query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever 
                         className_active="zs-drop zs-drop-active",
                     ),
                     dmc.TextInput(
-                        id="runs-name", label="Name of the run", placeholder="from the first file", w=300
+                        id="runs-name",
+                        label="Name of the run",
+                        placeholder="from the first file",
+                        w=300,
                     ),
                 ],
                 className="zs-import",
             ),
-            html.Div(id="runs-progress", className="zs-said", role="status", **{"aria-live": "polite"}),
+            html.Div(
+                id="runs-progress",
+                className="zs-said",
+                role="status",
+                **wild({"aria-live": "polite"}),
+            ),
         ),
         _rename_modal(),
         _delete_modal(),
@@ -278,9 +289,7 @@ def take(
         return no_update, no_update, no_update
     dropped = [Dropped(n, c) for n, c in zip(names, contents, strict=True)]
     library, limit = shelf().library, max_upload_bytes()
-    job = jobs().start(
-        lambda report: import_dropped(dropped, name or "", library, limit, report)
-    )
+    job = jobs().start(lambda report: import_dropped(dropped, name or "", library, limit, report))
     return job, False, None
 
 

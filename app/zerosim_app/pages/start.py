@@ -7,6 +7,7 @@ from typing import Any, Final
 import dash
 from dash import Dash, dcc, html
 
+from zerosim_app.components.attributes import wild
 from zerosim_app.components.cards import heading, page, panel
 from zerosim_app.shelf import Entry, shelf
 from zerosim_app.urlstate import CompareState, ExploreState, address
@@ -65,7 +66,9 @@ def _doors(entries: tuple[Entry, ...]) -> list[dcc.Link]:
 
 
 def _door(title: str, href: str, look: str, text: str) -> dcc.Link:
-    picture = html.Div([html.I() for _ in range(9)], className="zs-door-art", **{"aria-hidden": "true"})
+    picture = html.Div(
+        [html.I() for _ in range(9)], className="zs-door-art", **wild({"aria-hidden": "true"})
+    )
     return dcc.Link(
         [picture, html.H2(title, className="zs-door-title"), html.P(text)],
         href=href,
