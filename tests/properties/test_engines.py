@@ -83,7 +83,7 @@ def variations(draw: Draw, program: Program) -> Variation:
 
 
 @st.composite
-def cases(draw: Draw, **kinds: bool) -> tuple[Program, Variation]:
+def cases(draw: Draw, /, **kinds: bool) -> tuple[Program, Variation]:
     """A program and what differs between its ranks."""
     program = draw(programs(**kinds))
     return program, draw(variations(program))

@@ -208,7 +208,7 @@ def _samples(plan: Plan, program: Program, times: Times, c: int, rank: int) -> p
 
 def _memory(plan: Plan, program: Program, times: Times, c: int) -> Iterable[_Change]:
     """Allocated in host order, op by op; by kind in device order, frees before allocations."""
-    held: dict[str, tuple[int, str]] = {}
+    held: dict[str, tuple[int, str, int]] = {}
     for a in plan.persistent:
         for counter in (_COUNTER[a.kind], "memory.allocated", "memory.in_use"):
             yield 0, -1, counter, a.nbytes
@@ -220,15 +220,16 @@ def _memory(plan: Plan, program: Program, times: Times, c: int) -> Iterable[_Cha
             continue
         now, done = issued[op.id], issued[op.id] + program.ops[op.id].issue_ns
         for a in op.allocates:
-            held[a.key] = (a.nbytes, _COUNTER[a.kind])
+            held[a.key] = (a.nbytes, _COUNTER[a.kind], start[op.id])
             yield now, 2 * op.id, "memory.allocated", a.nbytes
             yield start[op.id], 1, _COUNTER[a.kind], a.nbytes
             yield start[op.id], 1, "memory.in_use", a.nbytes
         for key in op.frees:
-            nbytes, counter = held.pop(key)
+            nbytes, counter, since = held.pop(key)
+            place = 0 if since < end[op.id] else 2  # what an op of no time takes, it then drops
             yield done, 2 * op.id + 1, "memory.allocated", -nbytes
-            yield end[op.id], 0, counter, -nbytes
-            yield end[op.id], 0, "memory.in_use", -nbytes
+            yield end[op.id], place, counter, -nbytes
+            yield end[op.id], place, "memory.in_use", -nbytes
 
 
 def _fills(plan: Plan, times: Times, c: int) -> Iterable[_Change]:
