@@ -16,6 +16,7 @@ from zerosim.units import format_ns
 First = Annotated[Path, typer.Argument(metavar="A", help="A run directory.")]
 Second = Annotated[Path, typer.Argument(metavar="B", help="Another one.")]
 MOST_RESIDUALS: Final = 10
+MOST_LABEL: Final = 60
 
 
 def register(app: typer.Typer) -> None:
@@ -71,10 +72,16 @@ def _account_rows(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str,
 def _residual_rows(residuals: list[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     return [
         (
-            f"{r['kind']} {'' if r['unit'] is None else r['unit']}".strip(),
+            _short(f"{r['kind']} {'' if r['unit'] is None else r['unit']}"),
             str(r["rank"]),
             format_ns(r["a_ns"]),
             format_ns(r["b_ns"]),
         )
         for r in residuals[:MOST_RESIDUALS]
     ]
+
+
+def _short(label: str) -> str:
+    """A label that leaves room for the figures: kernel names can be a page long."""
+    label = label.strip()
+    return label if len(label) <= MOST_LABEL else f"{label[: MOST_LABEL - 1]}…"

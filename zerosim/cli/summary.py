@@ -19,10 +19,10 @@ def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("compute", format_ns(summary["compute_ns"])),
         ("communication", format_ns(summary["comm_ns"])),
         ("exposed", f"{format_ns(summary['exposed_ns'])} (overlap {_share(summary['overlap'])})"),
-        ("tokens", f"{_known(summary['tokens_per_s_per_rank'], '{:,.0f}')} per second and rank"),
-        ("MFU", f"{_share(summary['mfu'])} (causal {_share(summary['mfu_causal'])})"),
-        ("peak memory", f"{format_bytes(summary['peak_bytes'])} allocated per rank"),
-        ("sent", f"{format_bytes(summary['bytes_sent'])} per rank and step"),
+        ("tokens", _known(summary["tokens_per_s_per_rank"], "{:,.0f} per second and rank")),
+        ("MFU", _mfu(summary["mfu"], summary["mfu_causal"])),
+        ("peak memory", _bytes(summary["peak_bytes"], "allocated per rank")),
+        ("sent", _bytes(summary["bytes_sent"], "per rank and step")),
         ("engine", _known(summary["engine"])),
         *_skew(summary["skew"]),
         *_quality(summary["quality"]),
@@ -41,6 +41,14 @@ def _known(value: object, form: str = "{}") -> str:
 
 def _share(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.1%}"
+
+
+def _mfu(full: float | None, causal: float | None) -> str:
+    return "unknown" if full is None else f"{full:.1%} (causal {_share(causal)})"
+
+
+def _bytes(nbytes: int | None, what: str) -> str:
+    return "unknown" if nbytes is None else f"{format_bytes(nbytes)} {what}"
 
 
 def _order(order: str | None) -> str:
