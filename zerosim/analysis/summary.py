@@ -128,11 +128,10 @@ def _bytes_sent(trace: Trace, step: int | None) -> int | None:
 
 
 def _members(trace: Trace) -> dict[int, RankClass]:
-    """For each rank that stands for others, its class."""
+    """The class of each rank with rows, if some ranks have none of their own; else nothing."""
     present = set(trace.ranks) | {w.rank for w in trace.meta.steps}
     classes = {c.representative: c for c in trace.meta.classes if c.representative in present}
-    folded = set().union(*(c.ranks for c in classes.values())) - present if classes else set()
-    return {rank: c for rank, c in classes.items() if folded & set(c.ranks)} if folded else {}
+    return classes if any(set(c.ranks) - present for c in classes.values()) else {}
 
 
 def _expanded(trace: Trace, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
