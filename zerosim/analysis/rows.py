@@ -159,7 +159,10 @@ def _lane_of(chosen: Chosen, lanes: tuple[str, ...]) -> NDArray[np.int64]:
     by_rank = np.argsort(ranks)
     rank = chosen.spans["rank"].to_numpy()
     group = by_rank[np.searchsorted(ranks[by_rank], rank)] if len(ranks) else rank
-    position = pl.DataFrame({"stream": lanes, "lane": range(len(lanes))})
+    position = pl.DataFrame(
+        {"stream": lanes, "lane": range(len(lanes))},
+        schema={"stream": pl.String, "lane": pl.Int64},
+    )
     stream = chosen.spans.select(pl.col("stream").cast(pl.String))
     lane = stream.join(position, on="stream", how="left", maintain_order="left")["lane"]
     return np.asarray(group * max(1, len(lanes)) + lane.to_numpy(), dtype=np.int64)
