@@ -1,0 +1,59 @@
+"""Units: whole nanoseconds, bytes of a dtype, numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from zerosim.errors import InputError, UnknownNameError
+from zerosim.units import dtype_bytes, format_bytes, format_count, format_ns, seconds_to_ns
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nbytes"),
+    [("float64", 8), ("float32", 4), ("bfloat16", 2), ("float16", 2), ("float8_e4m3fn", 1)],
+)
+def test_bytes_of_a_dtype(dtype: str, nbytes: int) -> None:
+    assert dtype_bytes(dtype) == nbytes
+
+
+def test_an_unknown_dtype_gets_a_suggestion() -> None:
+    with pytest.raises(UnknownNameError, match="no dtype 'float23': did you mean 'float32'"):
+        dtype_bytes("float23")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ns"),
+    [(0.0, 0), (1.0, 10**9), (1e-9, 1), (1.2e-9, 2), (0.1e-9, 1), (0.3, 3 * 10**8)],
+)
+def test_seconds_become_whole_nanoseconds_rounded_up(seconds: float, ns: int) -> None:
+    assert seconds_to_ns(seconds) == ns
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
+def test_a_duration_that_is_none_is_refused(seconds: float) -> None:
+    with pytest.raises(InputError, match="a duration of"):
+        seconds_to_ns(seconds)
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(None, "unknown"), (7, "7 ns"), (1500, "1.5 µs"), (2.5e6, "2.5 ms"), (46.7e9, "46.7 s")],
+)
+def test_times_as_people_read_them(ns: float | None, text: str) -> None:
+    assert format_ns(ns) == text
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"), [(None, "unknown"), (12, "12 B"), (24e9, "24 GB"), (16e12, "16 TB")]
+)
+def test_bytes_as_the_papers_count_them(nbytes: float | None, text: str) -> None:
+    assert format_bytes(nbytes) == text
+
+
+@pytest.mark.parametrize(
+    ("n", "text"), [(None, "unknown"), (999, "999"), (7.5e9, "7.5 B"), (1.008e12, "1.008 T")]
+)
+def test_counts_as_people_read_them(n: float | None, text: str) -> None:
+    assert format_count(n) == text
