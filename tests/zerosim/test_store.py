@@ -1,0 +1,239 @@
+"""The run library: whole or not at all, and closed to whatever is not a run."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import orjson
+import polars as pl
+import pytest
+
+from zerosim.errors import RunError
+from zerosim.scenario import load_scenario, run
+from zerosim.store import (
+    delete_run,
+    find_run,
+    list_runs,
+    load_meta,
+    load_run,
+    rename_run,
+    save_run,
+)
+from zerosim.trace import Trace
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return run(load_scenario("lesson-zero3"))
+
+
+@pytest.fixture
+def stored(trace: Trace, tmp_path: Path) -> Path:
+    return save_run(trace, tmp_path / "lesson")
+
+
+def test_a_run_comes_back_as_it_was_stored(trace: Trace, stored: Path) -> None:
+    again = load_run(stored)
+    assert again.spans.equals(trace.spans)
+    assert again.samples.equals(trace.samples)
+    assert again.meta == trace.meta
+
+
+def test_a_run_is_one_directory_of_four_files(stored: Path) -> None:
+    assert sorted(p.name for p in stored.iterdir()) == [
+        "provenance.json",
+        "run.json",
+        "samples.parquet",
+        "spans.parquet",
+    ]
+
+
+def test_provenance_is_kept_and_is_no_part_of_a_runs_identity(trace: Trace, tmp_path: Path) -> None:
+    dated = Trace(trace.spans, trace.samples, trace.meta, {"host": "here"})
+    path = save_run(dated, tmp_path / "dated")
+    assert load_run(path).provenance == {"host": "here"}
+    plain = save_run(trace, tmp_path / "plain")
+    assert (path / "run.json").read_bytes() == (plain / "run.json").read_bytes()
+
+
+def test_storing_again_replaces_the_run(stored: Path) -> None:
+    other = run(load_scenario("lesson-ddp"))
+    save_run(other, stored)
+    assert load_run(stored).meta.name == "lesson-ddp"
+    assert [p.name for p in stored.parent.iterdir()] == ["lesson"]
+
+
+def test_a_directory_that_is_no_run_is_never_overwritten(trace: Trace, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "one").write_text("precious")
+    with pytest.raises(RunError, match="exists and is not a run: choose another name"):
+        save_run(trace, tmp_path / "photos")
+    assert (tmp_path / "photos" / "one").read_text() == "precious"
+
+
+KILLED = """
+    import os, sys
+    from pathlib import Path
+    from zerosim import store
+    from zerosim.scenario import load_scenario, run
+    {patch}
+    store.save_run(run(load_scenario("lesson-ddp")), Path(sys.argv[1]))
+"""
+BEFORE_RENAME = "store._replace = lambda *_: os._exit(9)"
+BETWEEN_FILES = "store._write_parquet = lambda *_: os._exit(9)"
+
+
+def killed(patch: str, path: Path) -> None:
+    """Store a run in a process that dies on the way."""
+    program = textwrap.dedent(KILLED).format(patch=patch)
+    root = str(Path(__file__).parents[2])
+    finished = subprocess.run(
+        [sys.executable, "-c", program, str(path)],
+        env={**os.environ, "PYTHONPATH": root},
+        check=False,
+    )
+    assert finished.returncode == 9
+
+
+@pytest.mark.parametrize("patch", [BEFORE_RENAME, BETWEEN_FILES])
+def test_a_writer_killed_on_the_way_leaves_no_half_run(patch: str, tmp_path: Path) -> None:
+    killed(patch, tmp_path / "lesson")
+    assert not (tmp_path / "lesson").exists()
+    assert list_runs(tmp_path) == ()
+
+
+def test_a_writer_killed_on_the_way_leaves_the_older_run_whole(trace: Trace, stored: Path) -> None:
+    killed(BEFORE_RENAME, stored)
+    assert load_run(stored).meta == trace.meta
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with pytest.raises(RunError, match=r"cannot write run '.*lesson': No space left on device"):
+        save_run(trace, tmp_path / "lesson")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_newer_run_is_refused_with_a_sentence(stored: Path) -> None:
+    record = orjson.loads((stored / "run.json").read_bytes())
+    (stored / "run.json").write_bytes(orjson.dumps(record | {"format_version": 2}))
+    with pytest.raises(RunError, match="has format version 2, newer than 1: update zerosim"):
+        load_run(stored)
+
+
+@pytest.mark.parametrize("version", [None, 0, -1, "1", 1.5])
+def test_a_run_of_no_version_is_refused(stored: Path, version: object) -> None:
+    record = orjson.loads((stored / "run.json").read_bytes())
+    (stored / "run.json").write_bytes(orjson.dumps(record | {"format_version": version}))
+    with pytest.raises(RunError, match=r"has format version .*: make or import it again"):
+        load_meta(stored)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[1]", b"null", b'{"format_version": 1}', b"\xff\xfe", pickle.dumps({"a": 1})],
+)
+def test_a_damaged_header_is_refused(stored: Path, content: bytes) -> None:
+    (stored / "run.json").write_bytes(content)
+    with pytest.raises(RunError):
+        load_run(stored)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 99, pickle.dumps([1, 2])])
+@pytest.mark.parametrize("name", ["spans.parquet", "samples.parquet"])
+def test_a_damaged_table_is_refused(stored: Path, name: str, content: bytes) -> None:
+    (stored / name).write_bytes(content)
+    with pytest.raises(RunError, match=r"is damaged .*: make or import it again"):
+        load_run(stored)
+
+
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.99])
+def test_a_truncated_table_is_refused(stored: Path, keep: float) -> None:
+    content = (stored / "spans.parquet").read_bytes()
+    (stored / "spans.parquet").write_bytes(content[: int(len(content) * keep)])
+    with pytest.raises(RunError, match="is damaged"):
+        load_run(stored)
+
+
+def test_a_table_with_other_columns_is_refused(stored: Path) -> None:
+    pl.DataFrame({"rank": [1]}).write_parquet(stored / "spans.parquet")
+    with pytest.raises(RunError, match="the columns of a table in 'lesson' are not those of a run"):
+        load_run(stored)
+
+
+def test_a_missing_table_is_refused(stored: Path) -> None:
+    (stored / "samples.parquet").unlink()
+    with pytest.raises(RunError, match="is damaged"):
+        load_run(stored)
+
+
+def test_no_directory_and_no_run_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no run at"):
+        load_run(tmp_path / "absent")
+    with pytest.raises(RunError, match=r"is not a run \(it has no run\.json\)"):
+        load_run(tmp_path)
+
+
+NAMES_THAT_LEAVE = ["../x", "..", ".", "", ".hidden", "a/b", "a\\b", "/etc", "a\0b"]
+
+
+@pytest.mark.parametrize("name", NAMES_THAT_LEAVE)
+def test_a_name_that_would_leave_the_library_is_refused(stored: Path, name: str) -> None:
+    with pytest.raises(RunError, match="cannot name a run"):
+        find_run(stored.parent, name)
+    with pytest.raises(RunError, match="cannot name a run"):
+        rename_run(stored, name)
+    assert stored.is_dir()
+
+
+def test_a_run_is_found_renamed_and_deleted(stored: Path) -> None:
+    library = stored.parent
+    path = rename_run(find_run(library, "lesson"), "first")
+    assert [r.id for r in list_runs(library)] == ["first"]
+    delete_run(path)
+    assert list(library.iterdir()) == []
+
+
+def test_a_run_is_not_renamed_over_another(trace: Trace, stored: Path) -> None:
+    save_run(trace, stored.with_name("second"))
+    with pytest.raises(RunError, match="'second' exists already: choose another name"):
+        rename_run(stored, "second")
+
+
+def test_what_is_no_run_is_not_deleted(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(RunError, match="is not a run, so it is not deleted"):
+        delete_run(tmp_path / "photos")
+    assert (tmp_path / "photos").is_dir()
+
+
+def test_a_link_to_a_run_is_not_deleted(stored: Path) -> None:
+    link = stored.with_name("link")
+    link.symlink_to(stored)
+    with pytest.raises(RunError, match="is not a run"):
+        delete_run(link)
+    assert load_meta(stored).name == "lesson-zero3"
+
+
+def test_a_damaged_run_is_listed_with_its_problem(trace: Trace, stored: Path) -> None:
+    (stored / "run.json").write_bytes(b"{")
+    save_run(trace, stored.with_name("whole"))
+    damaged, whole = list_runs(stored.parent)
+    assert (damaged.id, damaged.meta) == ("lesson", None)
+    assert damaged.problem is not None
+    assert "is damaged" in damaged.problem
+    assert (whole.id, whole.problem) == ("whole", None)
+
+
+def test_a_library_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert list_runs(tmp_path / "absent") == ()
