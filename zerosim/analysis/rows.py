@@ -19,6 +19,7 @@ LANES: Final = ("host", "compute", "all_gather", "reduce_scatter", "all_reduce",
 MAX_SUBLANES: Final = 16
 MAX_ROWS: Final = 20_000
 MAX_SPANS: Final = 4_000_000
+MAX_RANKS: Final = 1_000_000
 
 Choice = Literal["classes", "all"] | tuple[int, ...]
 """Equal ranks once (`classes`), every rank (`all`), or these ranks."""
@@ -75,6 +76,9 @@ class RowTable:
 
 def choose_ranks(trace: Trace, choice: Choice = "classes") -> Chosen:
     """The spans of the ranks of `choice`. Raises InputError for unknown ranks or too many spans."""
+    n_ranks = sum(rank_class.size for rank_class in trace.meta.classes)
+    if n_ranks > MAX_RANKS:
+        raise InputError(f"run '{trace.meta.name}' names {n_ranks} ranks: at most {MAX_RANKS} do")
     known = {r for c in trace.meta.classes for r in c.ranks} | set(trace.ranks)
     if choice == "classes":
         groups = _class_groups(trace)

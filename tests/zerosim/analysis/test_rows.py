@@ -163,6 +163,12 @@ def test_too_many_spans_are_refused_before_they_are_copied(monkeypatch: pytest.M
         choose_ranks(trace, "all")
 
 
+def test_classes_that_name_absurdly_many_ranks_are_refused_at_once() -> None:
+    trace = trace_of([(0, "compute", 0, 5)], (RankClass(0, ((0, 10**12),)),))
+    with pytest.raises(InputError, match="names 1000000000001 ranks: at most 1000000 do"):
+        choose_ranks(trace)
+
+
 def test_too_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_module, "MAX_ROWS", 3)
     with pytest.raises(InputError, match="need 4 rows"):
