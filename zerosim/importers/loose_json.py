@@ -27,6 +27,10 @@ _FAULT: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BAD_ESCAPE: Final = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_HALF_CHARACTER: Final = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
 _LONE_BACKSLASH: Final = re.compile(r'\\(?:\\|")|\\')
 
 
@@ -76,6 +80,8 @@ def _decode(content: Content) -> tuple[str, tuple[str, ...]]:
 def _tolerant(
     content: Content, text: str, warnings: tuple[str, ...], number: type[float | Decimal]
 ) -> Parsed:
+    # Halves of characters are JSON but no text: nothing could store them.
+    text = _HALF_CHARACTER.sub(r"\\ufffd", text)
     decoder = json.JSONDecoder(strict=False, parse_float=number, parse_constant=lambda _: None)
     try:
         document = decoder.decode(text)
@@ -84,7 +90,9 @@ def _tolerant(
     except ValueError as error:
         return _piecewise(content, text, warnings, decoder, error)
     if not warnings and number is float and not content.data.startswith(b"\xef\xbb\xbf"):
-        warnings = (f"'{content.path.name}' has NaN or control characters: read as null or text",)
+        warnings = (
+            f"'{content.path.name}' has NaN, control or half characters: replaced or kept as text",
+        )
         return Parsed(document, repaired=1, warnings=warnings)
     return Parsed(document, repaired=len(warnings), warnings=warnings)
 

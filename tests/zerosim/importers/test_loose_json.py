@@ -141,6 +141,12 @@ def test_depth_beyond_reason_is_refused() -> None:
         parse_json(content("[" * 200_000))
 
 
+def test_halves_of_characters_are_replaced() -> None:
+    parsed = parse_json(content(r'[{"name": "\ud800 \ude00 \ud83d\ude00"}]'))
+    assert parsed.document[0]["name"] == "\ufffd \ufffd \U0001f600"
+    assert parsed.repaired == 1
+
+
 def test_ids_beyond_64_bits_stay_whole() -> None:
     parsed = parse_json(content('[{"ph": "X", "id": 18446744073709551615}]'))
     assert parsed.document[0]["id"] == 18446744073709551615

@@ -180,6 +180,15 @@ def test_damage_anywhere_ends_in_a_trace_or_a_sentence(
         assert trace.spans.height <= 2
 
 
+def test_times_at_the_edge_of_reason_do_not_overflow(chrome: Any, tmp_path: Path) -> None:
+    trace = chrome(header={"baseTimeNanoseconds": 2**61 - 1})
+    trace.kernel("gemm", 2**61 // 1000 - 1, 2**61 // 1000 - 1, launched=None)
+    trace.kernel("gemm", 2**61 // 1000 + 1, 5, launched=None)
+    found = read([trace.write(tmp_path / "edge.json")])
+    assert found.spans.height == 1
+    assert found.meta.quality.skipped == 1
+
+
 @pytest.mark.parametrize(
     "args",
     [

@@ -128,9 +128,13 @@ def ranks_of(text: object) -> tuple[int, ...] | None:
             text = json.loads(text)
         except (ValueError, RecursionError):
             return None
-    if not isinstance(text, list) or not text or not all(type(r) is int for r in text):
+    if not isinstance(text, list) or not text or not all(_is_rank(r) for r in text):
         return None
     return tuple(text)
+
+
+def _is_rank(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**31
 
 
 def _elements(kind: Kind, given: object, received: object) -> int | None:

@@ -17,7 +17,7 @@ _EPOCH_NS: Final = 1_000_000_000_000_000_000
 def base_ns(header: dict[str, Any]) -> int:
     """What has to be added to the file's times to count from the epoch (0 if it says nothing)."""
     base = header.get("baseTimeNanoseconds")
-    return base if type(base) is int and 0 <= base < 2**62 else 0
+    return base if type(base) is int and 0 <= base < 2**61 else 0
 
 
 def rank(header: dict[str, Any]) -> int | None:

@@ -10,7 +10,7 @@ from typing import Final
 EXACT_BELOW_US: Final = float(2**43)
 """A float of microseconds holds three decimals exactly enough (to half a ns) below this."""
 
-_LIMIT_NS: Final = 2**62
+_LIMIT_NS: Final = 2**61
 _DECIMALS: Final = re.compile(rb'"ts":\s*\d+\.(\d+)')
 _SAMPLE: Final = 2**18
 
