@@ -6,9 +6,10 @@ All times are integer nanoseconds on one clock; null means unknown and is never 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from enum import IntFlag
-from typing import Any, Final, Literal
+from types import UnionType
+from typing import Any, Final, Literal, cast, get_args, get_origin, get_type_hints
 
 import polars as pl
 
@@ -16,6 +17,7 @@ from zerosim.errors import TraceFileError
 from zerosim.kinds import KINDS
 
 FORMAT_VERSION: Final = 1
+MOST_RANKS: Final = 2**24
 Source = Literal["simulated", "measured", "imported"]
 
 
@@ -99,6 +101,13 @@ class RankClass:
 
     representative: int
     members: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse ranges that are none, or more ranks than there can be."""
+        if any(not 0 <= first <= last for first, last in self.members) or self.size > MOST_RANKS:
+            raise TraceFileError(
+                f"a class has ranks {self.members[:3]}: give ascending ranges of up to {MOST_RANKS}"
+            )
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -264,27 +273,27 @@ def meta_to_dict(meta: Meta) -> dict[str, Any]:
 
 
 def meta_from_dict(record: dict[str, Any]) -> Meta:
-    """The inverse of `meta_to_dict`. Raises TraceFileError on missing or unknown fields."""
-    try:
-        fields = dict(record)
-        fields["clock"] = Clock(
-            **{**fields["clock"], "offsets_ns": tuple(map(tuple, fields["clock"]["offsets_ns"]))}
-        )
-        quality = fields["quality"]
-        fields["quality"] = Quality(**{**quality, "warnings": tuple(quality["warnings"])})
-        fields["groups"] = tuple(
-            Group(g["name"], g["size"], None if g["ranks"] is None else tuple(g["ranks"]))
-            for g in fields["groups"]
-        )
-        fields["steps"] = tuple(StepWindow(**s) for s in fields["steps"])
-        fields["classes"] = tuple(
-            RankClass(c["representative"], tuple((a, b) for a, b in c["members"]))
-            for c in fields["classes"]
-        )
-        fields["states"] = tuple(StateBytes(**s) for s in fields["states"])
-        fields["model"] = None if fields["model"] is None else ModelFacts(**fields["model"])
-        return Meta(**fields)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TraceFileError(
-            f"run.json does not describe a run ({error}): import it again"
-        ) from None
+    """The inverse of `meta_to_dict`. Raises TraceFileError on missing, unknown or ill-typed fields."""
+    meta: Meta = _decoded(Meta, record, "run")
+    return meta
+
+
+def _decoded(hint: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - types are data here
+    """Parsed JSON as what `hint` says, down to the last number: a run may be anyone's."""
+    origin, inner = get_origin(hint), get_args(hint)
+    also = int if hint is float else hint
+    if origin is UnionType:
+        return None if value is None else _decoded(inner[0], value, place)
+    if is_dataclass(hint) and isinstance(value, dict):
+        hints = get_type_hints(hint)
+        if value.keys() == hints.keys():
+            decoded = {k: _decoded(hints[k], v, f"{place}.{k}") for k, v in value.items()}
+            return cast("type[Any]", hint)(**decoded)
+    elif origin is tuple and isinstance(value, list):
+        inner = inner[:1] * len(value) if inner[-1] is ... else inner
+        if len(inner) == len(value):
+            return tuple(_decoded(h, v, place) for h, v in zip(inner, value, strict=True))
+    elif (origin is Literal and value in inner) or type(value) in (origin or hint, also):
+        return value
+    shown = f"{place} is {str(value)[:60]!r}"
+    raise TraceFileError(f"run.json does not describe a run ({shown}): make or import it again")
