@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,16 +19,28 @@ _THREADS: Final = 8
 
 def serve(library: Path, host: str = "127.0.0.1", port: int = 8050) -> None:
     """Serve until interrupted, and print the address first. Raises InputError if the port is taken."""
-    app = create_app(library)
+    with _listening(host, port) as listener:
+        app = create_app(library)
+        server = waitress.create_server(app.server, sockets=[listener], threads=_THREADS)
+        shown = f"[{host}]" if ":" in host else host
+        sys.stdout.write(f"zerosim dashboard: http://{shown}:{listener.getsockname()[1]}\n")
+        sys.stdout.flush()
+        server.run()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket bound to the address; made here, since waitress leaves one open when it fails."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        server = waitress.create_server(app.server, host=host, port=port, threads=_THREADS)
-    except OSError as error:
+        listener.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listener.close()
         raise InputError(
-            f"cannot listen on {host}:{port} ({error.strerror}): choose another --port"
+            f"cannot listen on {host}:{port} ({error}): choose another --port"
         ) from None
-    sys.stdout.write(f"zerosim dashboard: http://{host}:{server.effective_port}\n")
-    sys.stdout.flush()
-    server.run()
+    return listener
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -57,8 +57,8 @@ def _gathers(zero2: Subject, zero3: Subject) -> Question:
         "In ZeRO-3 each comes just before a layer computes, and that layer is freed afterwards; "
         f"after the update there are {after or 'none'}.",
         (
-            f"ZeRO-2: {_order(zero2)} — {late} all-gathers, all after OPT",
-            f"ZeRO-3: {_order(zero3)} — {_count(zero3) - after} all-gathers, all before OPT",
+            f"ZeRO-2: {_order(zero2)}: {_count(zero2)} all-gathers, {late} of them after OPT",
+            f"ZeRO-3: {_order(zero3)}: {_count(zero3)} all-gathers, {after} of them after OPT",
             (
                 f"most gathered at once with ZeRO-3: {format_bytes(_most(zero3, 'gathered'))}, "
                 f"against {format_bytes(zero2.owned.parameters)} of full parameters with ZeRO-2"

@@ -63,7 +63,11 @@ def layout(**query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever t
     """The page of the run that the address names; without one, an invitation to choose."""
     state = decode(ExploreState, query)
     chooser = html.Div(
-        [html.H1("Explore", className="zs-h1"), run_select("explore-run", state.run)],
+        [
+            html.H1("Explore", className="zs-h1"),
+            run_select("explore-run", state.run),
+            dcc.Store(id="explore-id", data=state.run),
+        ],
         className="zs-head",
     )
     if state.run is None:
@@ -93,7 +97,6 @@ def _tabs(state: ExploreState) -> html.Section:
                 value=state.tab,
             ),
             html.Div(id="explore-tab", className="zs-tab"),
-            dcc.Store(id="explore-id", data=state.run),
         ],
         className="zs-panel",
     )

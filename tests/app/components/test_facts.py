@@ -1,0 +1,65 @@
+"""A run's figures in words: unknown is unknown, and the scenario reads back as it was."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from zerosim.scenario import PRESETS, load_scenario
+from zerosim.trace import Clock, Meta, Quality, make_trace
+from zerosim_app.components.facts import about, percent, tiles, toml
+
+NOTHING = dict.fromkeys(
+    ("step_ns", "compute_ns", "comm_ns", "exposed_ns", "overlap", "peak_bytes", "bytes_sent",
+     "mfu", "mfu_causal", "world_size")
+)  # fmt: skip
+
+
+def test_what_is_unknown_is_called_so_and_never_0(tree: Any) -> None:
+    page = tree(tiles(NOTHING))
+    assert page.text.count("unknown") == 9  # eight tiles, and the world size
+    assert " 0" not in page.text
+    assert len(page.named("zs-unknown")) == 8
+
+
+def test_zero_is_zero(tree: Any) -> None:
+    text = tree(tiles(NOTHING | {"exposed_ns": 0, "overlap": 1.0, "step_ns": 10})).text
+    assert "Exposed 0 ns 0 % of the step" in text
+    assert "Overlap 100.0 %" in text
+
+
+def test_shares_are_per_cent() -> None:
+    assert percent(0.1234) == "12.3 %"
+    assert percent(None) == "unknown"
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_a_scenario_shown_as_toml_reads_back_as_it_was(name: str) -> None:
+    record = load_scenario(name).to_dict()
+    assert tomllib.loads(toml(record)) == record
+
+
+def test_text_in_toml_is_escaped() -> None:
+    record = {"name": 'a "b"\\c\nd', "run": {"list": [1, 2.5, True], "none": None}}
+    assert tomllib.loads(toml(record)) == {"name": 'a "b"\\c\nd', "run": {"list": [1, 2.5, True]}}
+
+
+def test_doubts_about_a_run_are_told(tree: Any) -> None:
+    spans = {"rank": [0], "kind": ["host"], "stream": ["host"], "name": ["x"],
+             "start_ns": [0], "end_ns": [1]}  # fmt: skip
+    meta = Meta(
+        "torn",
+        "imported",
+        None,
+        clock=Clock(aligned=False),
+        quality=Quality(events=7, lost=2, warnings=("rank 3 has no file",)),
+        finished=False,
+    )
+    text = tree(about(make_trace(spans, meta))).text
+    assert "Lost 2" in text
+    assert "not aligned: do not compare ranks" in text
+    assert "no: some rank stopped early" in text
+    assert "rank 3 has no file" in text
+    assert "Unknown: this run was imported." in text
