@@ -27,13 +27,9 @@ def run(program: Program, folded: Folded, durations: list[Int | int], *, fluid: 
     """
     env = simpy.Environment(initial_time=0)
     state = _Run(env, program, folded, durations, fluid=fluid)
-    blocking = any(op.blocks for op in program.ops)
     streams = _by_stream(program)
     for c in range(folded.n_classes):
-        if blocking:
-            env.process(state.host(c))
-        else:
-            state.issue_all(c)
+        env.process(state.host(c))
         for ops in streams:
             env.process(state.stream(c, ops))
     env.run()
@@ -74,25 +70,23 @@ class _Run:
         self._meetings: dict[tuple[int, int], _Rendezvous] = {}
         self._demands: dict[tuple[Transfer, int, int], Demand] = {}
 
-    def issue_all(self, c: int) -> None:
-        """Issue times of a host that nothing blocks: sums of issue costs."""
+    def host(self, c: int) -> Process:
+        """The host thread of a class: issues in order, and waits where an op blocks it.
+
+        Up to the next op that blocks, issue times are sums of costs: they need no events.
+        """
+        waiting, ended = self._waiting[c], self._ended[c]
         now = 0
         for i, op in enumerate(self._program.ops):
             self._issued[c][i] = now
             now += op.issue_ns
             self._ready[c][i] = now
-
-    def host(self, c: int) -> Process:
-        """The host thread of a class: issues in order, and waits where an op blocks it."""
-        waiting, ended = self._waiting[c], self._ended[c]
-        for i, op in enumerate(self._program.ops):
-            self._issued[c][i] = int(self._env.now)
-            yield self._env.timeout(op.issue_ns)
-            self._ready[c][i] = int(self._env.now)
             if ~i in waiting:
                 waiting.pop(~i).succeed()
-            if op.blocks and ended[i] < 0:
-                yield self._until(waiting, i)
+            if op.blocks:
+                if ended[i] < 0:
+                    yield self._until(waiting, i)
+                now = max(now, ended[i])
 
     def stream(self, c: int, ops: list[int]) -> Process:
         """One stream of a class: its ops in order, each after its issue and what it waits for."""
@@ -103,7 +97,7 @@ class _Run:
             op = self._program.ops[i]
             if ready[i] < 0:
                 yield self._until(waiting, ~i)
-            elif ready[i] > env.now:
+            if ready[i] > env.now:
                 yield env.timeout(ready[i] - env.now)
             for before in op.after:
                 if ended[before] < 0:

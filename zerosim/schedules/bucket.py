@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
@@ -133,13 +133,20 @@ def draft(
 
 
 def finished(draft: Draft, name: str, parameters: int, optimizer: int) -> Plan:
-    """The plan: each rank holds so many elements of parameters and of optimizer states throughout."""
+    """The plan: each rank holds so many elements of parameters and of optimizer states throughout.
+
+    The host waits for the last op of each step.
+    """
     held = (
         Allocation("parameters", "parameters", parameters * draft.numerics.param_bytes),
         Allocation("optimizer", "optimizer", optimizer * draft.numerics.optimizer_bytes),
     )
-    ops = tuple(draft.writer.ops)
-    return Plan(name, draft.n_ranks, ops, (Axis("world", draft.n_ranks),), held)
+    ops = draft.writer.ops
+    ends = [i for i, op in enumerate(ops) if i + 1 == len(ops) or ops[i + 1].step != op.step]
+    for i in ends:
+        # A training loop reads its loss, so the host does not run ahead into the next step.
+        ops[i] = replace(ops[i], blocks=True)
+    return Plan(name, draft.n_ranks, tuple(ops), (Axis("world", draft.n_ranks),), held)
 
 
 def forward(
