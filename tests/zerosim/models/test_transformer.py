@@ -1,0 +1,112 @@
+"""Transformers: parameters as published, FLOPs as Megatron counts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zerosim.errors import ScenarioError
+from zerosim.models import Sizes, transformer
+from zerosim.scenario import load_scenario, workload_of
+
+SMALL = {
+    "layers": 2,
+    "hidden": 8,
+    "heads": 2,
+    "kv_heads": 2,
+    "ffn": 32,
+    "vocab": 10,
+    "seq": 4,
+    "micro_batch": 3,
+    "micro_batches": 1,
+    "llama": False,
+    "tied": True,
+}
+
+
+def sizes(**changes: Any) -> Sizes:
+    return Sizes(**(SMALL | changes))
+
+
+# Published sizes: GPT-2 1.5B, Llama 2 7B, 13B, 70B; Megatron's formula for the GPT models.
+@pytest.mark.parametrize(
+    ("preset", "n_params"),
+    [
+        ("gpt2-1.5b", 1_557_611_200),
+        ("llama2-7b", 6_738_415_616),
+        ("llama2-13b", 13_015_864_320),
+        ("llama2-70b", 68_976_648_192),
+        ("gpt-7.5b", 7_467_786_240),
+        ("gpt-100b", 101_096_718_336),
+        ("gpt-1t", 1_008_038_758_400),
+    ],
+)
+def test_parameters_are_those_of_the_published_models(preset: str, n_params: int) -> None:
+    assert workload_of(load_scenario(preset)).n_params == n_params
+
+
+def test_a_gpt_block_has_12_h_squared_and_13_h_parameters() -> None:
+    block = transformer(sizes()).units[1]
+    assert block.numel == 12 * 8 * 8 + 13 * 8
+
+
+def test_a_gpt_root_holds_embeddings_positions_and_the_last_norm() -> None:
+    assert transformer(sizes()).units[0].numel == 10 * 8 + 4 * 8 + 2 * 8
+
+
+def test_an_untied_head_is_a_second_table() -> None:
+    tied, untied = transformer(sizes()), transformer(sizes(tied=False))
+    assert untied.n_params - tied.n_params == 10 * 8
+
+
+def test_a_llama_block_has_three_matrices_and_grouped_keys() -> None:
+    block = transformer(sizes(llama=True, kv_heads=1, ffn=20)).units[1]
+    # Queries 8, keys and values 4 each; output 8; gate, up, down of 20; two norms.
+    assert block.numel == (8 + 2 * 4) * 8 + 8 * 8 + 3 * 8 * 20 + 2 * 8
+
+
+def test_the_root_is_used_by_the_embedding_and_by_the_head() -> None:
+    workload = transformer(sizes())
+    assert [layer.name for layer in workload.layers] == ["emb", "0", "1", "head"]
+    assert workload.uses() == ((0, 3), (1,), (2,))
+
+
+def test_a_block_computes_2_flops_a_weight_and_token_and_causal_attention() -> None:
+    block = transformer(sizes()).layers[1]
+    assert block.forward_flops == 2 * 12 * (12 * 8 * 8) + 2 * 12 * 4 * 8
+    assert block.backward_flops == 2 * block.forward_flops
+
+
+def test_the_head_computes_2_flops_a_weight_and_token_and_keeps_the_scores() -> None:
+    head = transformer(sizes()).layers[-1]
+    assert head.forward_flops == 2 * 12 * 8 * 10
+    assert head.logits == 12 * 10
+
+
+def test_a_gpt_block_keeps_34_bytes_a_token_and_width() -> None:
+    assert transformer(sizes()).layers[1].activations * 2 == 34 * 12 * 8
+
+
+def test_gpt2_does_0_33_petaflops_on_a_batch_of_32() -> None:
+    # Check case H1: full attention 0.3366, causal 0.3212 (the head and 6 a parameter and token).
+    workload = workload_of(load_scenario("gpt2-1.5b", ["micro_batch=32"]))
+    assert workload.model_flops() / 1e15 == pytest.approx(0.3366, rel=0.01)
+    assert workload.model_flops(causal=True) / 1e15 == pytest.approx(0.3212, rel=0.01)
+
+
+def test_llama_7b_does_14_gigaflops_a_token_forward() -> None:
+    # Check case H2: 14.29 GFLOP at a sequence of 4,096, attention causal.
+    workload = workload_of(load_scenario("llama2-7b"))
+    forward = sum(layer.forward_flops for layer in workload.layers)
+    assert forward / workload.tokens / 1e9 == pytest.approx(14.29, abs=0.01)
+
+
+def test_heads_must_divide_the_width() -> None:
+    with pytest.raises(ScenarioError, match=r"workload\.heads is 3, hidden is 8"):
+        sizes(heads=3)
+
+
+def test_key_heads_must_divide_the_heads() -> None:
+    with pytest.raises(ScenarioError, match=r"workload\.kv_heads is 4, heads is 2"):
+        sizes(kv_heads=4)
