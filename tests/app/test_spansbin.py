@@ -51,7 +51,7 @@ def two_ranks(**meta: Any) -> Trace:
         (0, "all_gather", "all_gather", "AG0", BASE + 10, BASE + 100),
         (0, "compute", "forward", "F0", BASE + 100, BASE + 140),
     ]
-    extra = {
+    extra: dict[str, list[Any]] = {
         "issued_ns": [BASE + 5, None, BASE, BASE + 2],
         "collective": [10**12, None, 10**12, None],
         "group": ["world", None, "world", None],
@@ -249,7 +249,7 @@ def test_steps_are_those_of_all_ranks() -> None:
 
 
 def test_memory_is_one_series_a_rank_in_order_of_time() -> None:
-    samples = {
+    samples: dict[str, list[Any]] = {
         "time_ns": [BASE + 30, BASE + 10, BASE + 10, BASE + 10],
         "rank": [0, 0, 1, 0],
         "counter": ["memory.allocated"] * 3 + ["memory.reserved"],
@@ -266,7 +266,12 @@ def test_memory_is_one_series_a_rank_in_order_of_time() -> None:
 
 
 def test_the_next_best_counter_is_shown_where_allocated_is_unknown() -> None:
-    samples = {"time_ns": [0], "rank": [0], "counter": ["memory.reserved"], "value": [7]}
+    samples: dict[str, list[Any]] = {
+        "time_ns": [0],
+        "rank": [0],
+        "counter": ["memory.reserved"],
+        "value": [7],
+    }
     trace = trace_of([(0, "compute", "other", "x", 0, 9)], samples=samples)
     assert header(encoded(trace))["memory"][0]["counter"] == "memory.reserved"
 
