@@ -3,7 +3,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 .DEFAULT_GOAL := help
 
-.PHONY: help setup app test check fix golden bench docs e2e
+.PHONY: help setup app test check fix golden bench docs examples e2e
 
 help: ## print this list
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 10
@@ -43,6 +43,11 @@ bench: setup ## the benchmarks, with their bars
 
 docs: setup ## write the generated pages of docs/ anew
 	$(PY) -m pytest -q tests/docs --update-docs
+
+examples: setup ## make the example runs inside the package anew
+	$(VENV)/bin/zerosim simulate lesson-zero3 -o zerosim/examples/lesson-zero3
+	$(VENV)/bin/zerosim simulate gpt2-1.5b -o zerosim/examples/gpt2-1.5b
+	$(VENV)/bin/zerosim trace --nproc 3 lesson-zero3 -o zerosim/examples/lesson-zero3-gloo
 
 e2e: setup ## only the browser journeys
 	$(PY) -m pytest -q -m e2e

@@ -7,8 +7,10 @@ or not at all. `provenance.json` holds what may differ between equal runs (time,
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from typing import Any, Final
 import orjson
 import polars as pl
 
+from zerosim import __version__
 from zerosim.errors import RunError, TraceFileError
 from zerosim.trace import (
     FORMAT_VERSION,
@@ -58,7 +61,7 @@ def save_run(trace: Trace, path: Path) -> Path:
             _write_json(staging / "run.json", meta_to_dict(trace.meta))
             _write_parquet(trace.spans, staging / "spans.parquet")
             _write_parquet(trace.samples, staging / "samples.parquet")
-            _write_json(staging / "provenance.json", trace.provenance)
+            _write_json(staging / "provenance.json", _provenance() | trace.provenance)
             _replace(staging, path)
     except OSError as error:
         raise RunError(f"cannot write run '{path}': {error.strerror or error}") from error
@@ -139,6 +142,11 @@ def rename_run(path: Path, new_name: str) -> Path:
         raise RunError(f"'{new_name}' exists already: choose another name")
     path.rename(target)
     return target
+
+
+def _provenance() -> dict[str, Any]:
+    versions = {"python": platform.python_version(), "polars": pl.__version__}
+    return {"zerosim": __version__, "saved_unix_ns": time.time_ns(), **versions}
 
 
 def _stored(path: Path) -> StoredRun:
