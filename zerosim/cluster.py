@@ -38,10 +38,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The host thread's cost of issuing an op: a kernel, a collective."""
+    """The host thread's cost of issuing an op: a kernel, a collective.
+
+    `computes`: the host is the device (a CPU), so it issues nothing while it computes.
+    """
 
     issue_s: float
     collective_s: float
+    computes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

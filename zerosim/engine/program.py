@@ -129,7 +129,7 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
                 duration_ns=duration,
                 axis=None if op.group is None else axis_index[op.group],
                 transfer=moved,
-                blocks=op.blocks,
+                blocks=op.blocks or (cluster.host.computes and not collective),
             )
         )
         last_on_stream[op.stream] = op.id

@@ -18,7 +18,7 @@ CPU_GLOO: Final = Machine(
     launch_s=50e-6,
     intra=Link("loopback", busbw=0.5e9, hop_s=100e-6),
     inter=Link("ethernet", busbw=1.25e9, hop_s=50e-6),
-    host=Host(issue_s=20e-6, collective_s=60e-6),
+    host=Host(issue_s=20e-6, collective_s=60e-6, computes=True),
     base_s=100e-6,
     backend="gloo",
     sources={

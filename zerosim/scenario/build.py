@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from zerosim.cluster import Cluster, Host, Link
+from zerosim.cluster import Cluster, Link
 from zerosim.engine import Variation, simulate
 from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
@@ -80,8 +80,10 @@ def cluster_of(scenario: Scenario) -> Cluster:
         ),
         intra=_link(base.intra, c.intra_busbw, c.intra_hop_s),
         inter=_link(base.inter, c.inter_busbw, c.inter_hop_s),
-        host=Host(
-            _or(c.issue_s, base.host.issue_s), _or(c.collective_issue_s, base.host.collective_s)
+        host=replace(
+            base.host,
+            issue_s=_or(c.issue_s, base.host.issue_s),
+            collective_s=_or(c.collective_issue_s, base.host.collective_s),
         ),
         base_s=_or(c.base_s, base.base_s),
     )
