@@ -30,17 +30,19 @@ from numpy.typing import NDArray
 
 from zerosim.analysis.rows import Choice, Chosen, RowGroup, RowTable, assign_rows, choose_ranks
 from zerosim.errors import InputError
-from zerosim.figures.palette import BACKGROUND, GRID, INK, MUTED, OPS, ROLE, RUN, Swatch
-from zerosim.kinds import KINDS, Kind
 from zerosim.trace import Trace
+from zerosim_app.runheader import palette_record, run_record, seen_ranks
 
 VERSION: Final = 1
 UNKNOWN_LEAD: Final = -(2**31)
 MAX_EXACT_NS: Final = 2**53
 MAX_OPS: Final = 50_000
 MAX_SERIES: Final = 64
-COUNTERS: Final = ("memory.allocated", "memory.in_use", "memory.reserved")
-"""Counters that the memory track can show, the first that a run has."""
+COUNTERS: Final = ("memory.in_use", "memory.allocated", "memory.reserved")
+"""Counters that the memory track can show, the first that a run has.
+
+What the device uses comes first: a host that runs ahead allocates long before the spans above it.
+"""
 _OP_COLUMNS: Final = ("name", "kind", "unit", "stream", "group", "dtype", "nbytes", "wire_bytes")
 
 
@@ -77,11 +79,10 @@ def encode(trace: Trace, choice: Choice, ranks_query: str, run_id: str) -> Encod
         "groups": [_group_record(group) for group in table.groups],
         "rows": [{"group": r.group, "lane": r.lane, "sub": r.sub} for r in table.rows],
         "ops": ops,
-        "steps": _steps(trace, base_ns),
         "memory": series,
         "spans_url": f"spans.bin{query}",
         "samples_url": f"samples.bin{query}",
-        **_about(trace),
+        **run_record(trace, base_ns),
         **palette_record(),
     }
     timeline = orjson.dumps(header)
@@ -90,48 +91,6 @@ def encode(trace: Trace, choice: Choice, ranks_query: str, run_id: str) -> Encod
 
 def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
-
-
-def palette_record() -> dict[str, Any]:
-    """Kinds, the role that draws each, and every colour of both themes, JSON-ready."""
-    roles = list(OPS)
-    return {
-        "kinds": list(KINDS),
-        "kind_role": [roles.index(ROLE[Kind(kind)]) for kind in KINDS],
-        "roles": [{"key": key, **_colours(swatch)} for key, swatch in OPS.items()],
-        "theme": {
-            "background": _colours(BACKGROUND),
-            "ink": _colours(INK),
-            "muted": _colours(MUTED),
-            "grid": _colours(GRID),
-            "runs": [_colours(swatch) for swatch in RUN],
-        },
-    }
-
-
-def _colours(swatch: Swatch) -> dict[str, Any]:
-    return {
-        "label": swatch.label,
-        "light": swatch.light,
-        "dark": swatch.dark,
-        "hatched": swatch.hatched,
-    }
-
-
-def _about(trace: Trace) -> dict[str, Any]:
-    meta = trace.meta
-    in_classes = {rank for c in meta.classes for rank in c.ranks}
-    return {
-        "name": meta.name,
-        "source": meta.source,
-        "engine": meta.engine,
-        "device": meta.device,
-        "finished": meta.finished,
-        "aligned": meta.clock.aligned,
-        "world_size": meta.world_size,
-        "n_ranks": len(in_classes | set(trace.ranks)),
-        "n_classes": len(meta.classes),
-    }
 
 
 def _group_record(group: RowGroup) -> dict[str, Any]:
@@ -240,25 +199,13 @@ def _transfers(
     return dense, np.where(known.fill_null(value=False).to_numpy(), last, np.nan)
 
 
-def _seen_ranks(trace: Trace) -> set[int]:
-    return {rank for c in trace.meta.classes for rank in c.ranks} | set(trace.ranks)
-
-
 def _all_ranks_seen(trace: Trace) -> bool:
-    return trace.meta.world_size is not None and len(_seen_ranks(trace)) >= trace.meta.world_size
+    return trace.meta.world_size is not None and len(seen_ranks(trace)) >= trace.meta.world_size
 
 
 def _complete_groups(trace: Trace) -> set[str]:
-    seen = _seen_ranks(trace)
+    seen = seen_ranks(trace)
     return {g.name for g in trace.meta.groups if g.ranks is not None and seen.issuperset(g.ranks)}
-
-
-def _steps(trace: Trace, base_ns: int) -> list[list[int]]:
-    windows: dict[int, list[int]] = {}
-    for w in trace.meta.steps:
-        first, last = windows.get(w.step, (w.start_ns, w.end_ns))
-        windows[w.step] = [min(first, w.start_ns), max(last, w.end_ns)]
-    return [[step, a - base_ns, b - base_ns] for step, (a, b) in sorted(windows.items())]
 
 
 def _encode_samples(chosen: Chosen, base_ns: int) -> tuple[bytes, list[dict[str, Any]]]:

@@ -23,7 +23,7 @@ from zerosim.trace import (
     make_trace,
 )
 from zerosim_app import spansbin
-from zerosim_app.spansbin import Encoded, encode, palette_record
+from zerosim_app.spansbin import Encoded, encode
 
 COLUMNS = ("rank", "stream", "kind", "name", "start_ns", "end_ns")
 BASE = 1_700_000_000_000_000_000
@@ -242,10 +242,20 @@ def test_equal_ranks_are_one_group_until_all_are_asked_for() -> None:
     assert decode(made)["index"].tolist() == [0] * 16
 
 
-def test_steps_are_those_of_all_ranks() -> None:
-    steps = (StepWindow(0, 2, BASE + 20, BASE + 90), StepWindow(1, 2, BASE + 10, BASE + 95),
-             StepWindow(0, 1, BASE + 10, BASE + 20))  # fmt: skip
-    assert header(encoded(two_ranks(steps=steps)))["steps"] == [[1, 0, 10], [2, 0, 85]]
+def test_a_step_lasts_from_the_first_rank_to_the_last_and_the_slowest_is_told() -> None:
+    steps = (
+        StepWindow(0, 2, BASE + 20, BASE + 90),
+        StepWindow(1, 2, BASE + 10, BASE + 75),
+        StepWindow(0, 1, BASE + 10, BASE + 20),
+    )
+    about = header(encoded(two_ranks(steps=steps)))
+    assert about["steps"] == [[1, 0, 10, 10], [2, 0, 80, 70]]
+    assert about["main_step"] == 2
+
+
+def test_without_steps_there_is_no_main_one() -> None:
+    about = header(encoded(two_ranks()))
+    assert (about["steps"], about["main_step"]) == ([], None)
 
 
 def test_memory_is_one_series_a_rank_in_order_of_time() -> None:
@@ -263,6 +273,18 @@ def test_memory_is_one_series_a_rank_in_order_of_time() -> None:
     magic, version, n = struct.unpack_from("<4s2I", made.samples)
     assert (magic, version, n) == (b"ZSMP", 1, 2)
     assert np.frombuffer(made.samples, "<f8", 4, 16).tolist() == [0, 20, 100, 300]
+
+
+def test_what_the_device_uses_is_shown_rather_than_what_the_host_allocated() -> None:
+    samples: dict[str, list[Any]] = {
+        "time_ns": [0, 1],
+        "rank": [0, 0],
+        "counter": ["memory.allocated", "memory.in_use"],
+        "value": [9, 7],
+    }
+    trace = trace_of([(0, "compute", "other", "x", 0, 9)], samples=samples)
+    series = header(encoded(trace))["memory"][0]
+    assert (series["counter"], series["n"], series["peak"]) == ("memory.in_use", 1, 7)
 
 
 def test_the_next_best_counter_is_shown_where_allocated_is_unknown() -> None:
@@ -290,18 +312,6 @@ def test_the_hash_follows_the_content_and_stands_in_the_addresses() -> None:
     assert first.etag != other.etag
     assert header(first)["spans_url"] == f"spans.bin?ranks=all&v={first.etag}"
     assert header(first)["samples_url"] == f"samples.bin?ranks=all&v={first.etag}"
-
-
-def test_colours_come_from_the_palette_for_both_themes() -> None:
-    record = palette_record()
-    assert record["kinds"] == list(KINDS)
-    assert len(record["kind_role"]) == len(KINDS)
-    roles = [record["roles"][role]["key"] for role in record["kind_role"]]
-    assert roles[KINDS.index("forward")] == "forward"
-    assert roles[KINDS.index("all_gather")] == "all_gather"
-    forward = record["roles"][0]
-    assert (forward["light"], forward["dark"]) == ("#41619E", "#6393F8")
-    assert set(record["theme"]) == {"background", "ink", "muted", "grid", "runs"}
 
 
 def test_names_that_look_like_markup_stay_text() -> None:

@@ -62,7 +62,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     library = tmp_path_factory.mktemp("library")
     save_run(run_of("one", 1.0), library / "one")
     save_run(run_of("two", 1.5), library / "two")
-    app = Dash("timeline-test", assets_folder=str(ASSETS), update_title=None)
+    app = Dash("timeline-test", assets_folder=str(ASSETS))
     app.server.register_blueprint(routes.blueprint(Shelf(library, library)))
     runs = [RunUrl("one"), RunUrl("two")]
     app.layout = html.Div(timeline("tl", runs, Options(height=700)))

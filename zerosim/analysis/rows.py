@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,7 +16,7 @@ from zerosim.errors import InputError
 from zerosim.trace import RankClass, Trace, expand
 
 LANES: Final = ("host", "compute", "all_gather", "reduce_scatter", "all_reduce", "copy")
-"""Streams that come first, in this order; others follow by name."""
+"""Streams that come first, in this order; others follow by name and number."""
 MAX_SUBLANES: Final = 16
 MAX_ROWS: Final = 20_000
 MAX_SPANS: Final = 4_000_000
@@ -120,9 +121,15 @@ def assign_rows(chosen: Chosen) -> RowTable:
 
 
 def lane_order(streams: Sequence[str]) -> tuple[str, ...]:
-    """`streams` as they stand from top to bottom: LANES first, then the others by name."""
+    """`streams` as they stand from top to bottom: LANES first, then the others by name and number."""
     fixed = [lane for lane in LANES if lane in streams]
-    return (*fixed, *sorted(set(streams) - set(LANES)))
+    return (*fixed, *sorted(set(streams) - set(LANES), key=_natural))
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    # `stream 7` before `stream 21`; a run of digits longer than any stream's number is text.
+    parts = re.split(r"(\d{1,18})", name)
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)
 
 
 def _class_groups(trace: Trace) -> list[RowGroup]:

@@ -59,7 +59,17 @@ export function makeRun(about, spans, samples) {
   const role = new Uint8Array(spans.n);
   for (let i = 0; i < spans.n; i++) role[i] = about.kind_role[spans.kind[i]];
   const run = { ...spans, about, samples, role, nRoles: about.roles.length };
-  return Object.assign(run, blockSums(run));
+  return Object.assign(run, blockSums(run), { rowClass: rowClasses(run) });
+}
+
+// What a row mostly shows: `compute`, `communication` or `host`; a stream's name need not tell.
+function rowClasses({ rowCount, rowOffsets, duration, kind, about }) {
+  return Array.from({ length: rowCount }, (_, row) => {
+    const time = { compute: 0, communication: 0, host: 0 };
+    for (let i = rowOffsets[row]; i < rowOffsets[row + 1]; i++)
+      time[about.kind_class[kind[i]]] += duration[i];
+    return Object.keys(time).reduce((most, name) => (time[name] > time[most] ? name : most));
+  });
 }
 
 // Per block of BLOCK spans: the time of each role in it, and its longest span. They let a frame skip

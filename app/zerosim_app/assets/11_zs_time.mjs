@@ -102,10 +102,14 @@ export function formatShare(share) {
   return `${(100 * share).toFixed(1)} %`;
 }
 
-/** The step to look at first: the second, which is steady, else the first, else the whole run. */
-export function mainStep(about) {
-  const [step, t0, t1] = about.steps[1] ?? about.steps[0] ?? [null, 0, about.duration_ns];
-  return { step, t0, t1: t1 > t0 ? t1 : about.duration_ns };
+/**
+ * The step to look at first, that whose figures stand for the run, else the first, else the whole run:
+ * {step, t0, t1, slowest}, from the first rank's start to the last one's end, `slowest` of one rank.
+ */
+export function mainStep({ steps, main_step: main, duration_ns: whole }) {
+  const found = steps.find(([step]) => step === main) ?? steps[0] ?? [null, 0, whole, whole];
+  const [step, t0, t1, slowest] = found;
+  return { step, t0, t1: t1 > t0 ? t1 : whole, slowest };
 }
 
 /**

@@ -18,6 +18,11 @@ export function chooseSeries(run, rank) {
   return seriesOf(run, own ?? peak);
 }
 
+/** What is counted, in words: `in use`. */
+export function counterName({ counter }) {
+  return counter.replace(/^memory\./, "").replaceAll("_", " ");
+}
+
 /** Lowest and highest value in each pixel xa..xb into `low`, `high`; NaN before the first sample. */
 export function envelope({ time, value }, t0, px, xa, xb, low, high) {
   let i = firstAfter(time, t0 + xa * px);

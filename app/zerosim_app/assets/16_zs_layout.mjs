@@ -46,10 +46,11 @@ function laneHeights(runs, styles, free) {
 }
 
 function stack(runs, styles, lanes, memory) {
-  const out = { bands: [], groups: [], rows: [], memories: [] };
+  const out = { bands: [], groups: [], rows: [], memories: [], firstOf: [] };
   let y = 0;
   runs.forEach((run, k) => {
     const { laneGap, groupGap } = styles[k];
+    out.firstOf.push(out.rows.length); // a run's rows stand in their own order, none left out
     out.bands.push({ run: k, y, height: SIZES.band });
     y += SIZES.band + 4;
     run.about.groups.forEach((group, g) => {
@@ -87,8 +88,8 @@ export function rowsBetween({ rows }, top, bottom) {
 }
 
 /** The place of row `row` of run `run`. */
-export function placeOf({ rows }, run, row) {
-  return rows.find((place) => place.run === run && place.row === row) ?? null;
+export function placeOf({ rows, firstOf }, run, row) {
+  return rows[firstOf[run] + row] ?? null;
 }
 
 /** How lanes are called beside their rows. */

@@ -2,7 +2,7 @@
 
 import { percentTicks, ticks, mainStep } from "./11_zs_time.mjs";
 import { addShares } from "./12_zs_lod.mjs";
-import { chooseSeries, scaleTop } from "./15_zs_memory.mjs";
+import { chooseSeries, counterName, scaleTop } from "./15_zs_memory.mjs";
 import { SIZES, laneName } from "./16_zs_layout.mjs";
 import { membersIn } from "./18_zs_words.mjs";
 import { formatBytes } from "./11_zs_time.mjs";
@@ -60,10 +60,8 @@ function stripPicture(tl, k) {
   const image = new ImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
   const upper = Math.round(height * 0.62);
-  const computes = (lane) => lane === "compute";
-  const others = (lane) => lane !== "compute" && lane !== "host";
-  fillStrip(tl, k, pixels, width, 0, upper - 1, computes);
-  fillStrip(tl, k, pixels, width, upper, height - upper, others);
+  fillStrip(tl, k, pixels, width, 0, upper - 1, "compute");
+  fillStrip(tl, k, pixels, width, upper, height - upper, "communication");
   const picture = document.createElement("canvas");
   [picture.width, picture.height] = [width, height];
   picture.getContext("2d").putImageData(image, 0, 0);
@@ -79,7 +77,7 @@ function fillStrip(tl, k, pixels, width, top, height, wanted) {
   const mean = new Float64Array(width * run.nRoles);
   let weights = 0;
   run.about.rows.forEach((row, r) => {
-    if (!wanted(row.lane)) return;
+    if (run.rowClass[r] !== wanted) return;
     const weight = membersIn(run.about.groups[row.group]);
     const acc = new Float64Array(width * run.nRoles);
     addShares(run, r, t0, px, 0, width, Infinity, acc, new Uint32Array(width));
@@ -219,7 +217,7 @@ function drawMemoryName(tl, context, { run, y, height }) {
   context.fillText("memory", 12, y + 8);
   context.fillStyle = tl.inks.muted;
   context.font = `11px ${tl.font}`;
-  context.fillText(`rank ${series.rank}`, 12, y + 23);
+  context.fillText(`${counterName(series)}, rank ${series.rank}`, 12, y + 23);
   context.fillText(`peak ${formatBytes(series.peak)}`, 12, y + 38);
   context.textAlign = "right";
   context.fillText(formatBytes(scaleTop(series.peak)), SIZES.gutter - 10, y + 8);

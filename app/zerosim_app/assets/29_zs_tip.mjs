@@ -1,7 +1,7 @@
 // The box at the pointer and the legend: DOM from facts, text only.
 
 import { formatBytes, formatNs } from "./11_zs_time.mjs";
-import { chooseSeries, valueAt } from "./15_zs_memory.mjs";
+import { chooseSeries, counterName, valueAt } from "./15_zs_memory.mjs";
 import { factsOf, roleName, shareFacts } from "./18_zs_words.mjs";
 
 const AWAY = 16;
@@ -45,7 +45,7 @@ function memoryContent(tl, { track, x }) {
   const series = chooseSeries(tl.runs[track.run], tl.memoryRank);
   const t = tl.localTime(track.run, tl.axisTime(x));
   const head = element("div", "zs-tl-tip-head");
-  head.append(element("strong", "", "memory"), element("span", "", `rank ${series.rank}`));
+  head.append(element("strong", "", "memory"), element("span", "", `${counterName(series)}, rank ${series.rank}`));
   const facts = [
     ["at", formatNs(t)],
     ["bytes", formatBytes(valueAt(series, t))],

@@ -158,14 +158,16 @@ export class View extends Geometry {
 
   bandText(k) {
     const { about } = this.runs[k];
-    const { step, t0, t1 } = time.mainStep(about);
+    const { step, slowest } = time.mainStep(about);
     const n = about.n_ranks;
     return [
       about.source,
       `${n} ${n === 1 ? "rank" : "ranks"}`,
-      step === null ? `lasts ${time.formatNs(about.duration_ns)}` : `step ${step}: ${time.formatNs(t1 - t0)}`,
+      step === null ? `lasts ${time.formatNs(about.duration_ns)}` : `step ${step}: ${time.formatNs(slowest)}`,
       about.aligned ? null : "clocks not aligned",
       about.finished ? null : "unfinished",
+      about.hidden.instant ? `${about.hidden.instant} instant ops in the table only` : null,
+      about.hidden.crowded ? `${about.hidden.crowded} overlapping ops in the table only` : null,
     ].filter((part) => part !== null).join("  ·  ");
   }
 }

@@ -148,6 +148,11 @@ test("a table row is found again, on the rank that is asked for", () => {
   assert.equal(core.findIndex(run, 8), -1);
 });
 
+test("a row is what it shows most of the time, whatever its stream is called", () => {
+  const run = buildRun([[[F, { ...B, kind: 2, duration: 20 }], [{ ...B, kind: 3 }], [{ ...F, kind: 5 }], []]]);
+  assert.deepEqual(run.rowClass, ["compute", "communication", "host", "compute"]);
+});
+
 test("block sums hold the time of each role and the longest span of a block", () => {
   const random = randoms(3);
   const run = buildRun([[randomRow(random, 100, 3)]]);

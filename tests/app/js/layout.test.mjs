@@ -68,6 +68,9 @@ test("only rows in sight are drawn", () => {
   assert.ok(seen.every((row) => row.y < 1300 && row.y + row.height > 1000));
   assert.equal(places.placeOf(made, 0, 7), made.rows[7]);
   assert.equal(places.placeOf(made, 1, 7), null);
+  const two = places.layout([ranks(2), ranks(3)], 600);
+  assert.deepEqual([two.rows[6 + 4].run, two.rows[6 + 4].row], [1, 4]);
+  assert.equal(places.placeOf(two, 1, 4), two.rows[10]);
 });
 
 test("lanes are called by their stream, sub-lanes by nothing", () => {

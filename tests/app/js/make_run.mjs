@@ -4,6 +4,7 @@ import { decodeSamples, decodeSpans, makeRun } from "../../../app/zerosim_app/as
 
 export const KINDS = ["forward", "backward", "all_gather", "reduce_scatter", "optimizer", "host"];
 const COLOURS = ["#41619e", "#06168d", "#c68524", "#b91c1a", "#55a47a", "#c9cfd5"];
+const CLASSES = ["compute", "compute", "communication", "communication", "compute", "host"];
 const UNKNOWN = -(2 ** 31);
 const swatch = (light, dark) => ({ label: "", light, dark, hatched: false });
 
@@ -75,8 +76,8 @@ export function buildRun(rowsOf, { transfers = [], samples = [], lanes, ...more 
   const about = {
     id: "made", name: "made", source: "simulated", aligned: true, finished: true,
     duration_ns: Math.max(1, ...spans.map((s) => s.start + s.duration)),
-    n_ranks: rowsOf.length, n_classes: 0, groups, rows: lane, steps: [], memory: [],
-    kinds: KINDS, kind_role: KINDS.map((_, k) => k), theme: THEME,
+    n_ranks: rowsOf.length, n_classes: 0, groups, rows: lane, steps: [], main_step: null, memory: [],
+    kinds: KINDS, kind_role: KINDS.map((_, k) => k), kind_class: CLASSES, theme: THEME,
     roles: KINDS.map((key, k) => ({ key, label: key[0].toUpperCase(), light: COLOURS[k], dark: COLOURS[k] })),
     ops: {
       name: op("name", (_, i) => `op${i}`),

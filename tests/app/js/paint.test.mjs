@@ -161,6 +161,11 @@ test("the track shows the rank asked for, else the one with the highest peak", (
   assert.equal(memory.chooseSeries(withMemory([]), 0), null);
 });
 
+test("a counter is called by what it counts", () => {
+  assert.equal(memory.counterName({ counter: "memory.in_use" }), "in use");
+  assert.equal(memory.counterName({ counter: "memory.allocated" }), "allocated");
+});
+
 test("the scale ends on a round number above the peak", () => {
   assert.equal(memory.scaleTop(10.9e9), 15e9);
   assert.equal(memory.scaleTop(400), 400);

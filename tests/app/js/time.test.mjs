@@ -81,19 +81,24 @@ test("bytes are decimal, and unknown is never 0", () => {
   assert.equal(time.formatShare(0.12345), "12.3 %");
 });
 
-const steps = (a, b, c) => [[1, 0, a], [2, a, b], [3, b, c]];
+const steps = (a, b, c) => [[1, 0, a, a], [2, a, b, b - a], [3, b, c, c - b]];
 const span = (start, kind, name) => ({ start, duration: 10, kind, name });
 const fast = () => buildRun([[[span(0, 2, "AG0"), span(100, 2, "AG0"), span(120, 0, "F0"), span(140, 1, "B0")]]], {
-  steps: steps(100, 200, 300), duration_ns: 300,
+  steps: steps(100, 200, 300), main_step: 2, duration_ns: 300,
 });
 const slow = () => buildRun([[[span(0, 0, "F0"), span(300, 2, "AG0"), span(360, 0, "F0"), span(420, 1, "B0")]]], {
-  steps: steps(300, 700, 900), duration_ns: 900,
+  steps: steps(300, 700, 900), main_step: 2, duration_ns: 900,
 });
 
-test("the step looked at first is the second, which is steady", () => {
-  assert.deepEqual(time.mainStep(fast().about), { step: 2, t0: 100, t1: 200 });
-  assert.deepEqual(time.mainStep({ steps: [[7, 5, 90]], duration_ns: 100 }), { step: 7, t0: 5, t1: 90 });
-  assert.deepEqual(time.mainStep({ steps: [], duration_ns: 100 }), { step: null, t0: 0, t1: 100 });
+test("the step looked at first is the one whose figures stand for the run", () => {
+  assert.deepEqual(time.mainStep(fast().about), { step: 2, t0: 100, t1: 200, slowest: 100 });
+});
+
+test("without a complete step the first is shown, without steps the whole run", () => {
+  const steps = [[7, 5, 90, 60]];
+  assert.deepEqual(time.mainStep({ steps, main_step: null, duration_ns: 100 }), { step: 7, t0: 5, t1: 90, slowest: 60 });
+  assert.deepEqual(time.mainStep({ steps: [], main_step: null, duration_ns: 100 }),
+    { step: null, t0: 0, t1: 100, slowest: 100 });
 });
 
 test("a single run lies on the axis as it is", () => {
