@@ -1,9 +1,7 @@
-// What the timeline says: the facts of a span, of a pixel's shares, of an area; sentences. Pure.
+// What the timeline says: the facts of a span and of a pixel's shares; sentences. Pure.
 
-import { groupOf, issuedOf, membersOf, opField, rowOf, waitingOf } from "./10_zs_core.mjs";
+import { firstEndingAfter, groupOf, issuedOf, membersOf, opField, rowOf, waitingOf } from "./10_zs_core.mjs";
 import { exactNs, formatBytes, formatNs, formatShare } from "./11_zs_time.mjs";
-import { firstEndingAfter } from "./10_zs_core.mjs";
-import { sharesBetween } from "./12_zs_lod.mjs";
 
 const FLAGS = [
   [1, "has no time of its own"],
@@ -109,28 +107,4 @@ function countBetween(run, row, a, b) {
 export function roleName(about, role) {
   const { key } = about.roles[role];
   return key === "idle" ? "waiting, host" : kindName(key);
-}
-
-/** `run A: compute 83.1 %, all-gather 41.0 %` in [a, b) of the run, averaged over its rows by stream. */
-export function areaSentence(run, a, b) {
-  const lanes = new Map();
-  run.about.rows.forEach((row, r) => {
-    const weight = membersIn(run.about.groups[row.group]);
-    const busy = sharesBetween(run, r, a, b, new Float64Array(run.nRoles)).reduce((x, y) => x + y, 0);
-    const lane = lanes.get(row.lane) ?? { busy: 0, ranks: new Map() };
-    lane.busy += busy * weight;
-    lane.ranks.set(row.group, weight);
-    lanes.set(row.lane, lane);
-  });
-  return [...lanes]
-    .map(([name, { busy, ranks }]) => {
-      const n = [...ranks.values()].reduce((x, y) => x + y, 0);
-      return `${kindName(name)} ${formatShare(busy / n / (b - a))}`;
-    })
-    .join(", ");
-}
-
-/** How many ranks a group stands for. */
-export function membersIn(group) {
-  return group.members.reduce((sum, [first, last]) => sum + last - first + 1, 0);
 }

@@ -4,7 +4,7 @@ import { percentTicks, ticks, mainStep } from "./11_zs_time.mjs";
 import { addShares } from "./12_zs_lod.mjs";
 import { chooseSeries, counterName, scaleTop } from "./15_zs_memory.mjs";
 import { SIZES, laneName } from "./16_zs_layout.mjs";
-import { membersIn } from "./18_zs_words.mjs";
+import { membersIn } from "./19_zs_area.mjs";
 import { formatBytes } from "./11_zs_time.mjs";
 
 const TICK_EVERY = 104; // CSS pixels

@@ -159,10 +159,10 @@ export class View extends Geometry {
   bandText(k) {
     const { about } = this.runs[k];
     const { step, slowest } = time.mainStep(about);
-    const n = about.n_ranks;
+    const [n, all] = [about.n_ranks, about.world_size];
     return [
       about.source,
-      `${n} ${n === 1 ? "rank" : "ranks"}`,
+      `${all > n ? `${n} of ${all}` : n} ${n === 1 ? "rank" : "ranks"}`,
       step === null ? `lasts ${time.formatNs(about.duration_ns)}` : `step ${step}: ${time.formatNs(slowest)}`,
       about.aligned ? null : "clocks not aligned",
       about.finished ? null : "unfinished",

@@ -3,7 +3,8 @@
 import { findIndex, firstEndingAfter, groupOf, opField, rowOf } from "./10_zs_core.mjs";
 import * as time from "./11_zs_time.mjs";
 import { rowsBetween } from "./16_zs_layout.mjs";
-import { areaSentence, sentenceOf } from "./18_zs_words.mjs";
+import { sentenceOf } from "./18_zs_words.mjs";
+import { areaSentence } from "./19_zs_area.mjs";
 import { spansAt } from "./23_zs_over.mjs";
 import { replaceAddress } from "./26_zs_address.mjs";
 import * as playback from "./27_zs_play.mjs";

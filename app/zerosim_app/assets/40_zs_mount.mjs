@@ -121,8 +121,8 @@ function showState(tl) {
   ranks.textContent = tl.ranks === "all" ? "Collapse ranks" : "Expand ranks";
   ranks.disabled = tl.ranks === "classes" && !folded;
   play.textContent = tl.play.playing ? "Pause" : "Play";
-  memory.setAttribute("aria-pressed", String(tl.showsMemory));
   memory.disabled = !tl.runs.some((run) => run.about.memory.length);
+  memory.setAttribute("aria-pressed", String(tl.showsMemory && !memory.disabled));
   for (const [name, value] of Object.entries({ align: tl.align, scale: tl.scale, speed: tl.play.speed })) {
     const choice = find(`[data-choice="${name}"]`);
     if (choice) choice.value = value;

@@ -178,22 +178,6 @@ test("an aggregated pixel is told by its shares, the biggest first", () => {
   assert.deepEqual(told.facts, [["backward", "50.0 %"], ["forward", "20.0 %"]]);
 });
 
-test("an area is told by the busy share of each stream over its ranks", () => {
-  const run = buildRun([
-    [[{ start: 0, duration: 100 }], [{ start: 0, duration: 50, kind: 2 }]],
-    [[{ start: 0, duration: 50 }], [{ start: 50, duration: 50, kind: 2 }]],
-  ]);
-  assert.equal(words.areaSentence(run, 0, 100), "compute 75.0 %, all-gather 50.0 %");
-});
-
-test("a class of equal ranks weighs as many as it stands for", () => {
-  const run = buildRun([[[{ start: 0, duration: 100 }]], [[{ start: 0, duration: 0.0 + 20 }]]]);
-  run.about.groups[0].members = [[0, 2]];
-  run.about.groups[1].members = [[3, 3]];
-  assert.equal(words.membersIn(run.about.groups[0]), 3);
-  assert.equal(words.areaSentence(run, 0, 100), "compute 80.0 %");
-});
-
 test("the address says what is shown, and is read back the same", () => {
   const state = {
     view: { t0: -12.4, t1: 5_000_000.6 }, sel: { run: 1, index: 77, rank: 5 },
