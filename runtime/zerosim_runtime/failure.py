@@ -11,7 +11,8 @@ from zerosim.plan import Plan
 from zerosim.scenario import Scenario, plan_of
 from zerosim_runtime.records import Record, read_record
 
-_EXIT: Final = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+_FIRST: Final = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)")
+_EVERY: Final = re.compile(r"\(local_rank: (?P<rank>\d+)\)\s+exitcode\s*: (?P<code>-?\d+)")
 
 
 def describe_failure(directory: Path, scenario: Scenario) -> str:
@@ -56,12 +57,10 @@ def _place(record: Record, plan: Plan) -> str:
 
 
 def _exits(directory: Path) -> dict[int, int]:
-    """Exit codes by rank, as torchrun reports them; the first of a rank counts."""
+    """Exit codes by rank, as torchrun reports them: the first failure, then a list of all."""
     text = (directory / "torchrun.log").read_text(encoding="utf-8", errors="replace")
-    found: dict[int, int] = {}
-    for match in _EXIT.finditer(text):
-        found.setdefault(int(match[2]), int(match[1]))
-    return found
+    matches = (*_EVERY.finditer(text), *_FIRST.finditer(text))
+    return {int(match["rank"]): int(match["code"]) for match in matches}
 
 
 def _last_line(directory: Path) -> str:

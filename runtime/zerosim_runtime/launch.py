@@ -27,8 +27,9 @@ from zerosim_runtime.job import LOCK_FILE, Job, write_job
 from zerosim_runtime.merge import merge
 from zerosim_runtime.records import read_record, steps_done
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[str], None]
 BACKENDS: Final = ("auto", "gloo", "nccl")
+TRAINABLE: Final = ("float64", "float32", "bfloat16", "float16")
 _POLL_S: Final = 0.1
 _GRACE_S: Final = 15.0
 
@@ -39,8 +40,6 @@ def trace(
     nproc: int,
     steps: int = 4,
     backend: str = "auto",
-    dtype: str | None = None,
-    optimizer: str | None = None,
     out: Path | None = None,
     progress: Progress | None = None,
     timeout_s: float = 300.0,
@@ -49,10 +48,10 @@ def trace(
     """Run a scenario on `nproc` real ranks of this machine, and return what they recorded.
 
     The run is stored as `out` if that is given, also when a rank fails: then as an unfinished one.
-    `progress(done, steps)` is called after every step. Raises ScenarioError for what cannot be run,
+    `progress` is told in words. Raises ScenarioError for what cannot be run,
     RuntimeFailedError if a rank dies; no process stays behind, whatever happens.
     """
-    asked = as_real(scenario, nproc=nproc, steps=steps, dtype=dtype, optimizer=optimizer)
+    asked = as_real(scenario, nproc=nproc, steps=steps)
     if backend not in BACKENDS:
         raise ScenarioError(f"backend is '{backend}': give {', '.join(BACKENDS)}")
     if importlib.util.find_spec("torch") is None:
@@ -61,7 +60,9 @@ def trace(
     with _working_directory() as directory:
         write_job(Job(asked.to_dict(), backend, timeout_s, poison), directory)
         command = ["-m", "zerosim_runtime", str(directory)]
-        code = run_ranks(command, directory, nproc, lambda done: _tell(progress, done, steps))
+        tell = progress or _silent
+        tell(f"starting {nproc} ranks")
+        code = run_ranks(command, directory, nproc, lambda done: tell(f"step {done} of {steps}"))
         failure = describe_failure(directory, asked) if code else None
         merged = _merged(directory, failure)
     if out is not None and merged is not None:
@@ -75,26 +76,16 @@ def trace(
     return merged
 
 
-def as_real(
-    scenario: Scenario,
-    *,
-    nproc: int,
-    steps: int,
-    dtype: str | None = None,
-    optimizer: str | None = None,
-) -> Scenario:
-    """The scenario that real ranks carry out: so many ranks and steps, equal speeds, as typed."""
-    numerics = scenario.numerics
-    if dtype is not None:
-        numerics = replace(numerics, dtype=dtype, grad_dtype=None)
-    if optimizer is not None:
-        numerics = replace(numerics, optimizer=optimizer)
+def as_real(scenario: Scenario, *, nproc: int, steps: int) -> Scenario:
+    """The scenario that real ranks carry out: so many of them and of steps, all at their own speed."""
     if nproc < 1:
         raise ScenarioError(f"nproc is {nproc}: give at least 1")
+    for dtype in (scenario.numerics.dtype, scenario.numerics.grad_dtype):
+        if dtype is not None and dtype not in TRAINABLE:
+            raise ScenarioError(f"real ranks cannot train in {dtype}: give {', '.join(TRAINABLE)}")
     return replace(
         scenario,
         cluster=replace(scenario.cluster, world_size=nproc),
-        numerics=numerics,
         run=replace(scenario.run, steps=steps, stragglers="", jitter=0.0),
     )
 
@@ -198,9 +189,8 @@ def _working_directory() -> Iterator[Path]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _tell(progress: Progress | None, done: int, steps: int) -> None:
-    if progress is not None:
-        progress(done, steps)
+def _silent(_: str) -> None:
+    """Nobody wants to know."""
 
 
 def _merged(directory: Path, failure: str | None) -> Trace | None:

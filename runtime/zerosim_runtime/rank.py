@@ -119,10 +119,10 @@ def check_plan(plan: Plan) -> None:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """The torch dtype of that name. Raises RuntimeFailedError if no model can be trained in it."""
+    """The torch dtype of that name. Raises RuntimeFailedError if torch has none."""
     dtype = getattr(torch, name, None)
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point or dtype.itemsize == 1:
-        raise RuntimeFailedError(f"numerics.dtype is {name}: give float64, float32 or bfloat16")
+    if not isinstance(dtype, torch.dtype):
+        raise RuntimeFailedError(f"torch has no dtype '{name}': give float64, float32 or bfloat16")
     return dtype
 
 
