@@ -74,7 +74,7 @@ export function buildRun(rowsOf, { transfers = [], samples = [], lanes, ...more 
   const lane = rowsOf.flatMap((list, group) => list.map((_, k) => ({ group, lane: names[k], sub: 0 })));
   const op = (name, otherwise) => spans.map((span, i) => span[name] ?? otherwise(span, i));
   const about = {
-    id: "made", name: "made", source: "simulated", aligned: true, finished: true,
+    id: "made", name: "made", source: "simulated", aligned: true, finished: true, world_size: null, hidden: { instant: 0, crowded: 0 },
     duration_ns: Math.max(1, ...spans.map((s) => s.start + s.duration)),
     n_ranks: rowsOf.length, n_classes: 0, groups, rows: lane, steps: [], main_step: null, memory: [],
     kinds: KINDS, kind_role: KINDS.map((_, k) => k), kind_class: CLASSES, theme: THEME,
