@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import nn
@@ -30,8 +31,9 @@ class Weights:
 
     def region(self, piece: Piece) -> torch.Tensor:
         """The whole parameter in memory, flat, with its padding if it has any."""
-        start = sum(self._width(p) for p in self.layout.pieces[piece.unit][: piece.index])
-        return self.whole[piece.unit][start : start + self._width(piece)]
+        before = self.layout.pieces[piece.unit][: piece.index]
+        start = sum(_width(self.layout, other) for other in before)
+        return self.whole[piece.unit][start : start + _width(self.layout, piece)]
 
     def own(self, piece: Piece) -> torch.Tensor:
         """The elements of a parameter that this rank updates: its row, without missing padding."""
@@ -39,9 +41,6 @@ class Weights:
             return self.shards[piece.unit][piece.offset : piece.offset + piece.row]
         row = self.rank % self.layout.shards
         return self.region(piece)[row * piece.row : (row + 1) * piece.row]
-
-    def _width(self, piece: Piece) -> int:
-        return piece.row * self.layout.shards if self.layout.sharded else piece.numel
 
 
 def make_weights(
@@ -53,19 +52,14 @@ def make_weights(
     device: torch.device,
     seed: int,
 ) -> Weights:
-    """Parameters with their first values. At no time is more than one of them whole if sharded."""
-    widths = [
-        sum(p.row * layout.shards if layout.sharded else p.numel for p in pieces)
-        for pieces in layout.pieces
-    ]
-    whole = tuple(torch.empty(n, dtype=dtype, device=device) for n in widths)
+    """Parameters with their first values. At no time is more than one unit whole if sharded."""
+    made = [_unit(layout, pieces, dtype, device) for pieces in layout.pieces]
     shards = tuple(
         torch.zeros(layout.shard_elements(u), dtype=dtype, device=device)
         for u in range(len(layout.pieces) if layout.sharded else 0)
     )
-    weights = Weights(layout, rank, whole, shards, ())
-    made = tuple(tuple(_parameter(weights, piece) for piece in pieces) for pieces in layout.pieces)
-    weights = Weights(layout, rank, whole, shards, made)
+    whole, parameters = tuple(flat for flat, _ in made), tuple(several for _, several in made)
+    weights = Weights(layout, rank, whole, shards, parameters)
     for piece, parameter in _named(layout, workload):
         values = initial(parameter, piece.unit, piece.index, seed).to(device, dtype)
         if layout.sharded:
@@ -73,9 +67,6 @@ def make_weights(
             weights.own(piece)[: row.numel()].copy_(row)
         else:
             weights.region(piece).copy_(values)
-    if layout.sharded:
-        for memory in whole:
-            memory.untyped_storage().resize_(0)
     return weights
 
 
@@ -85,11 +76,25 @@ def allocation_of(weights: Weights) -> Allocation:
     return Allocation("parameters", "parameters", sum(t.untyped_storage().nbytes() for t in held))
 
 
-def _parameter(weights: Weights, piece: Piece) -> nn.Parameter:
-    # `.data` gives the parameter a version counter of its own: a gather writes through the flat
-    # memory while autograd holds the parameter, and must not count as a change of it.
-    flat = weights.region(piece).data
-    return nn.Parameter(flat[: piece.numel].view(piece.shape))
+def _unit(
+    layout: Layout, pieces: Sequence[Piece], dtype: torch.dtype, device: torch.device
+) -> tuple[torch.Tensor, tuple[nn.Parameter, ...]]:
+    """A unit's flat memory, emptied at once if it is sharded, and the parameters that are views of it."""
+    starts = list(accumulate((_width(layout, piece) for piece in pieces), initial=0))
+    flat = torch.empty(starts[-1], dtype=dtype, device=device)
+    # `.data` gives the parameters a version counter of their own: a gather writes through the flat
+    # memory while autograd holds a parameter, and must not count as a change of it.
+    parameters = tuple(
+        nn.Parameter(flat.data[start : start + piece.numel].view(piece.shape))
+        for piece, start in zip(pieces, starts, strict=False)
+    )
+    if layout.sharded:
+        flat.untyped_storage().resize_(0)
+    return flat, parameters
+
+
+def _width(layout: Layout, piece: Piece) -> int:
+    return piece.row * layout.shards if layout.sharded else piece.numel
 
 
 def _named(layout: Layout, workload: Workload) -> Iterator[tuple[Piece, Parameter]]:

@@ -73,7 +73,8 @@ def bitwise_cases(n_ranks: int) -> list[Case]:
     every = [case(schedule, UNIFORM, n_ranks) for schedule in SCHEDULES]
     every += [case(schedule, GPT, n_ranks) for schedule in ("ddp", "zero1", "zero2", "zero3")]
     every += [case("zero3-wide", LLAMA, n_ranks)]
-    return every + [case("zero1", UNIFORM, n_ranks, micro_batches=2)]
+    every += [case("zero1", UNIFORM, n_ranks, micro_batches=2)]
+    return every
 
 
 def close_cases(n_ranks: int) -> list[Case]:

@@ -49,8 +49,9 @@ def alone() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def single(alone: None, tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+def single(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ranks:
     """The cases of world size 1, trained in this process."""
+    request.getfixturevalue("alone")
     directory = tmp_path_factory.mktemp("ranks-1")
     verdicts = {c.name: asdict(judge(c, directory / c.name)) for c in cases_of(1)}
     return Ranks(directory, [{"cases": verdicts}])

@@ -64,7 +64,8 @@ def test_the_ones_behind_a_failed_collective_are_waited_for_all_the_same() -> No
     assert (second.start_ns, second.end_ns) == (2, 9)
 
 
-def test_gathering_reducing_and_summing_alone_are_copies(alone: None) -> None:
+@pytest.mark.usefixtures("alone")
+def test_gathering_reducing_and_summing_alone_are_copies() -> None:
     channel = communicator("gloo", 30)
     for kind in (Kind.ALL_GATHER, Kind.REDUCE_SCATTER):
         output = torch.zeros(3)
@@ -76,14 +77,16 @@ def test_gathering_reducing_and_summing_alone_are_copies(alone: None) -> None:
     channel.close()
 
 
-def test_a_kind_without_a_real_collective_is_refused(alone: None) -> None:
+@pytest.mark.usefixtures("alone")
+def test_a_kind_without_a_real_collective_is_refused() -> None:
     channel = communicator("gloo", 30)
     with pytest.raises(RuntimeFailedError, match="no real 'broadcast': use all_gather"):
         channel.issue(Kind.BROADCAST, "x", torch.zeros(1), torch.zeros(1))
     channel.close()
 
 
-def test_sizes_that_do_not_fit_are_told_with_the_name_of_the_op(alone: None) -> None:
+@pytest.mark.usefixtures("alone")
+def test_sizes_that_do_not_fit_are_told_with_the_name_of_the_op() -> None:
     channel = communicator("gloo", 30)
     with pytest.raises(PeerLostError, match="'AG7' failed"):
         channel.issue(Kind.ALL_GATHER, "AG7", torch.zeros(5), torch.zeros(3)).wait()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812 - torch's own custom
 
 from tests.runtime.cases import GPT, UNIFORM, case
 from zerosim.errors import RuntimeFailedError

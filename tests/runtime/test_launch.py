@@ -30,7 +30,9 @@ from zerosim.errors import RuntimeFailedError
 from zerosim.scenario import load_scenario
 from zerosim_runtime.launch import trace
 try:
-    trace(load_scenario("lesson-zero3"), nproc=2, steps=1_000, out=Path(sys.argv[1]))
+    trace(
+        load_scenario("lesson-zero3"), nproc=int(sys.argv[1]), steps=1_000, out=Path(sys.argv[2])
+    )
 except RuntimeFailedError as error:
     sys.exit(str(error))
 """
@@ -46,30 +48,31 @@ class Running:
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    """A long run whose ranks have done a few steps."""
+def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
+    """A long run, of as many ranks as the test says, that have done a few steps."""
+    n_ranks: int = request.param
     out, temporary = tmp_path / "run", tmp_path / "temporary"
     temporary.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-c", LONG, str(out)],
+        [sys.executable, "-c", LONG, str(n_ranks), str(out)],
         env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join(sys.path)},
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
-        yield Running(process, _pids_of(temporary), out)
+        yield Running(process, _pids_of(temporary, n_ranks), out)
     finally:
         process.kill()
         process.communicate()
 
 
-def _pids_of(temporary: Path) -> list[int]:
+def _pids_of(temporary: Path, n_ranks: int) -> list[int]:
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         for directory in temporary.glob("zerosim-*"):
-            records = [read_record(directory, rank) for rank in (0, 1)]
+            records = [read_record(directory, rank) for rank in range(n_ranks)]
             found = [r for r in records if r is not None and len(r.losses) > 1]
-            if len(found) == 2:
+            if len(found) == n_ranks:
                 return [int(record.header["pid"]) for record in found]
         time.sleep(0.1)
     raise AssertionError("the ranks did not get going within 90 s")
@@ -85,6 +88,7 @@ def _all_gone(pids: list[int], within_s: float) -> bool:
 
 
 @pytest.mark.runtime
+@pytest.mark.parametrize("running", [2], indirect=True)
 def test_a_killed_rank_stops_the_others_and_what_was_recorded_is_kept(running: Running) -> None:
     killed = time.monotonic()
     os.kill(running.pids[1], signal.SIGKILL)
@@ -102,6 +106,7 @@ def test_a_killed_rank_stops_the_others_and_what_was_recorded_is_kept(running: R
 
 
 @pytest.mark.runtime
+@pytest.mark.parametrize("running", [1], indirect=True)
 def test_ctrl_c_leaves_no_process(running: Running) -> None:
     running.process.send_signal(signal.SIGINT)
     running.process.communicate(timeout=30)
@@ -110,6 +115,7 @@ def test_ctrl_c_leaves_no_process(running: Running) -> None:
 
 
 @pytest.mark.runtime
+@pytest.mark.parametrize("running", [1], indirect=True)
 def test_ranks_end_by_themselves_when_their_launcher_is_killed(running: Running) -> None:
     running.process.kill()
     assert _all_gone(running.pids, within_s=30)

@@ -50,7 +50,7 @@ def test_ranks_that_met_in_different_collectives_are_refused_by_name(tmp_path: P
     # Rank 1 never issued its first gather, so its second one met rank 0's first.
     del lines[1]
     write_lines(tmp_path, 1, lines)
-    with pytest.raises(RuntimeFailedError, match="rank 0 and rank 1 disagree: 'AG0' .* met 'AG1'"):
+    with pytest.raises(RuntimeFailedError, match=r"rank 0 and rank 1 disagree: 'AG0' .* met 'AG1'"):
         merge(tmp_path)
 
 

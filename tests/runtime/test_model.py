@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812 - torch's own custom
 
 from tests.runtime.cases import GPT, LLAMA, UNIFORM
 from zerosim.scenario import Scenario, workload_of
 from zerosim.workload import Parameter
-from zerosim_runtime.model import Batch, Model, batch_of, initial, model_of
+from zerosim_runtime.model import Batch, Layer, Model, batch_of, initial, model_of
 
 CPU = torch.device("cpu")
 
@@ -29,6 +29,12 @@ def _model(workload: dict[str, Any]) -> tuple[Scenario, Model]:
         for u, unit in enumerate(units)
     ]
     return scenario, model_of(workload_of(scenario), scenario.workload, parameters)
+
+
+def _layer(model: Model, index: int) -> Layer:
+    layer = model.layers[index]
+    assert isinstance(layer, Layer)
+    return layer
 
 
 def _batch(scenario: Scenario, **place: int) -> Batch:
@@ -56,7 +62,7 @@ def test_a_uniform_layer_is_an_activation_and_a_linear() -> None:
 
 
 def test_a_gpt_block_is_torchs_own_encoder_layer_with_a_causal_mask() -> None:
-    scenario, model = _model(GPT | {"layers": 1})
+    _, model = _model(GPT | {"layers": 1})
     block = model.layers[1]
     ours = {name: p.detach() for name, p in block.named_parameters()}
     theirs = nn.TransformerEncoderLayer(
@@ -110,7 +116,7 @@ def test_tied_embeddings_score_with_the_embedding() -> None:
     names = [name for name, _ in tied.layers[0].named_parameters()]
     assert "head_weight" not in names
     assert "head_weight" in [name for name, _ in untied.layers[0].named_parameters()]
-    assert tied.layers[0].needed("embedding.weight") is tied.layers[-1].needed("embedding.weight")
+    assert _layer(tied, 0).needed("embedding.weight") is _layer(tied, -1).needed("embedding.weight")
 
 
 @pytest.mark.parametrize("place", [{"seed": 2}, {"rank": 1}, {"step": 2}, {"micro_batch": 1}])

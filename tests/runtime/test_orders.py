@@ -19,10 +19,8 @@ from zerosim_runtime.records import read_record
 
 pytestmark = pytest.mark.runtime
 Launch = Callable[[int], Ranks]
-CASES = [
-    *(pytest.param(2, case, id=f"2-{case.name}") for case in bitwise_cases(2)),
-    *(pytest.param(4, case, id=f"4-{case.name}") for case in close_cases(4)),
-]
+EVERY = [*((2, case) for case in bitwise_cases(2)), *((4, case) for case in close_cases(4))]
+CASES = [pytest.param(n_ranks, case, id=f"{n_ranks}-{case.name}") for n_ranks, case in EVERY]
 LOGICAL = [
     "kind",
     "name",
@@ -46,7 +44,7 @@ def _merged(directory: Path) -> Trace:
 
 @cache
 def _simulated(name: str, n_ranks: int) -> Trace:
-    case = next(c for n, c in (p.values for p in CASES) if n == n_ranks and c.name == name)
+    case = next(c for n, c in EVERY if n == n_ranks and c.name == name)
     return run(Scenario.from_dict(case.scenario))
 
 
@@ -105,7 +103,7 @@ def test_no_collective_ends_before_its_last_rank_has_come(
     )
     assert tied["members"].unique().to_list() == [n_ranks]
     assert tied["names"].unique().to_list() == [1]
-    assert tied["slack"].min() >= 0
+    assert min(tied["slack"].to_list()) >= 0
     assert real.meta.quality.warnings == ()
 
 
@@ -177,10 +175,11 @@ def test_a_measured_run_says_what_it_ran_on(ranks: Launch) -> None:
 
 def test_a_bucket_fills_and_is_emptied(ranks: Launch) -> None:
     real = _merged(ranks(2).directory / "zero1-buckets-uniform-float32-adamw-1-right")
-    fill = real.samples.filter((pl.col("rank") == 0) & (pl.col("counter") == "bucket.fill"))
-    assert fill["value"].min() == 0
-    assert fill["value"].max() > 3000
-    assert fill["value"].to_list()[-1] == 0
+    of_rank = (pl.col("rank") == 0) & (pl.col("counter") == "bucket.fill")
+    filled = real.samples.filter(of_rank)["value"].to_list()
+    # Rows of 221 + 11 elements, two ranks, 4 bytes: a unit is 1,856 B, two pass the cap of 3,000 B.
+    assert sorted(set(filled)) == [0, 1856, 3712]
+    assert filled[-1] == 0
 
 
 def test_allocated_memory_is_back_at_its_base_after_the_last_step(ranks: Launch) -> None:
