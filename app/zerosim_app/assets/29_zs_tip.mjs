@@ -71,20 +71,25 @@ function list(facts) {
 
 /** Fills the legend with the roles that occur, and waiting. */
 export function drawLegend(tl) {
-  const used = new Set();
-  for (const run of tl.runs) for (const role of new Set(run.role)) used.add(role);
   const { about } = tl.runs[0];
-  const entries = [...used].sort((a, b) => a - b).map((role) => legendEntry(tl, about, role));
+  const kinds = new Set(tl.runs.flatMap((run) => [...new Set(run.kind)]));
+  const used = new Set([...kinds].map((kind) => about.kind_role[kind]));
+  const entries = [...used]
+    .sort((a, b) => a - b)
+    .map((role) => legendEntry(tl, about, role, kinds));
   tl.legend.replaceChildren(...entries, ...waitingEntry(tl));
 }
 
-function legendEntry(tl, about, role) {
+function legendEntry(tl, about, role, kinds) {
   const entry = element("span", "zs-tl-key");
   const { label } = about.roles[role];
-  const chip = element("i", "zs-tl-chip zs-tl-chip-label", label === "-" ? "" : label);
+  // Kernels whose phase is unknown have the colour of a forward, and must not be called one.
+  const unknown = about.kinds.indexOf("other");
+  const phase = [...kinds].some((kind) => kind !== unknown && about.kind_role[kind] === role);
+  const chip = element("i", "zs-tl-chip zs-tl-chip-label", label === "-" || !phase ? "" : label);
   chip.style.background = tl.inks.roles[role];
   chip.style.color = tl.inks.onRole[role];
-  entry.append(chip, element("span", "", roleName(about, role)));
+  entry.append(chip, element("span", "", phase ? roleName(about, role) : "compute"));
   return entry;
 }
 
