@@ -10,14 +10,13 @@ g ranks a node; the slower of the two links sets the time. Latency is NCCL's rin
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
 from zerosim.cluster import Cluster
 from zerosim.errors import ScenarioError
 from zerosim.kinds import Kind
-from zerosim.units import NS_PER_S, seconds_to_ns
+from zerosim.units import seconds_to_ns
 
 _PASSES: Final[dict[Kind, int]] = {
     Kind.ALL_GATHER: 1,
@@ -85,4 +84,4 @@ def capacities(cluster: Cluster) -> dict[str, float]:
 def alone_ns(moved: Transfer, capacity: dict[str, float]) -> int:
     """How long a transfer takes with its links to itself, in whole nanoseconds."""
     wire = max((nbytes / capacity[link] for link, nbytes in moved.loads), default=0.0)
-    return moved.latency_ns + math.ceil(wire * NS_PER_S - 1e-6)
+    return moved.latency_ns + seconds_to_ns(wire)

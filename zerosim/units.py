@@ -37,7 +37,7 @@ def dtype_bytes(dtype: str) -> int:
 
 def seconds_to_ns(seconds: float) -> int:
     """Whole nanoseconds, rounded up so that nothing that takes time takes none. Raises InputError."""
-    if not math.isfinite(seconds) or seconds < 0:
+    if not math.isfinite(seconds * NS_PER_S) or seconds < 0:
         raise InputError(f"a duration of {seconds} s: give a finite, non-negative number")
     return math.ceil(seconds * NS_PER_S - 1e-6)
 

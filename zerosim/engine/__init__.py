@@ -17,10 +17,13 @@ from zerosim.engine.folding import Folded, fold, unfolded
 from zerosim.engine.maxplus import solve
 from zerosim.engine.program import EQUAL, Program, Times, Variation, durations, timed
 from zerosim.engine.record import Recording, record
+from zerosim.errors import PlanError
 from zerosim.plan import Plan
 from zerosim.registry import Registry
 from zerosim.trace import Trace
 
+MOST_CELLS: Final = 2**21
+"""So many spans of ranks that differ are recorded: about a minute and a gigabyte."""
 Engine = Callable[[Program, Folded, Variation], tuple[Times, str]]
 
 
@@ -36,11 +39,17 @@ def simulate(
     """Simulate every rank of `plan` on `cluster`.
 
     `engine`: auto, maxplus, simpy or unfolded (SimPy without folding). `meta` are header fields.
-    Raises PlanError for a plan that waits for itself, UnknownNameError for an unknown engine.
+    Raises PlanError for a plan that waits for itself or would not fit in memory, UnknownNameError for
+    an unknown engine.
     """
     chosen = ENGINES[engine]
     program = timed(plan, cluster)
     folded = unfolded(program) if engine == "unfolded" else fold(program, variation)
+    if folded.n_classes * len(program.ops) > MOST_CELLS:
+        raise PlanError(
+            f"{folded.n_classes} ranks that differ run {len(program.ops)} ops each, over "
+            f"{MOST_CELLS} in all: lower world_size, layers or steps, or let ranks be equal"
+        )
     times, ran = chosen(program, folded, variation)
     return record(
         plan,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 from zerosim.cluster import Cluster
 from zerosim.collectives import Transfer, alone_ns, capacities, transfer
 from zerosim.compute import compute_ns
+from zerosim.errors import PlanError
 from zerosim.kinds import COMMUNICATION
 from zerosim.plan import Axis, Plan
-from zerosim.units import seconds_to_ns
+from zerosim.units import NS_PER_S, seconds_to_ns
 
 Int = NDArray[np.int64]
+MOST_NS: Final = 2**56
+"""Over two years: a longer run would overflow 64 bits once ranks differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ class Times:
 
 
 def timed(plan: Plan, cluster: Cluster) -> Program:
-    """Give every op of a plan its duration on a cluster."""
+    """Give every op of a plan its duration on a cluster. Raises PlanError for years of work."""
     axis_index = {axis.name: i for i, axis in enumerate(plan.axes)}
     streams: dict[str, int] = {}
     last_on_stream: dict[str, int] = {}
@@ -135,6 +139,12 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
         last_on_stream[op.stream] = op.id
         if op.communicator is not None:
             last_on_communicator[op.communicator] = op.id
+    total = sum(op.duration_ns + op.issue_ns for op in ops)
+    if total > MOST_NS:
+        raise PlanError(
+            f"the run would last {total / NS_PER_S:.3g} s, over {MOST_NS / NS_PER_S:.3g}: "
+            "give a faster cluster or a smaller model"
+        )
     return Program(plan.world_size, tuple(ops), plan.axes, capacity)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -20,12 +19,24 @@ from zerosim.units import dtype_bytes
 from zerosim.workload import Workload
 
 T = TypeVar("T")
-MOST_OPS: Final = 2_000_000
+MOST_OPS: Final = 200_000
 MOST_RANKS: Final = 1_048_576
+MOST_STRETCH: Final = 100
 
 
 def workload_of(scenario: Scenario) -> Workload:
     """The model of a scenario. Raises ScenarioError for sizes that do not fit together."""
+    workload = _workload(scenario)
+    kept = sum(layer.activations + layer.logits for layer in workload.layers)
+    if max(workload.model_flops(), 16 * workload.n_params, 16 * kept) >= 2**62:
+        raise ScenarioError(
+            f"model '{workload.name}' has more parameters or tokens than can be counted: "
+            "lower layers, hidden, vocab, seq or micro_batch"
+        )
+    return workload
+
+
+def _workload(scenario: Scenario) -> Workload:
     w = scenario.workload
     if w.model == "uniform":
         return uniform(
@@ -162,7 +173,9 @@ def _stragglers(text: str, world_size: int) -> tuple[tuple[int, float], ...]:
             raise ScenarioError(
                 f"run.stragglers names rank {rank}: ranks are 0 to {world_size - 1}"
             )
-        if not math.isfinite(factor) or factor <= 0:
-            raise ScenarioError(f"run.stragglers has factor {factor}: give a number above 0")
+        if not 0 < factor <= MOST_STRETCH:
+            raise ScenarioError(
+                f"run.stragglers has factor {factor}: give a number above 0, at most {MOST_STRETCH}"
+            )
         found.append((rank, factor))
     return tuple(sorted(found))

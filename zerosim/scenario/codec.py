@@ -19,6 +19,7 @@ from zerosim.scenario.sections import (
 )
 from zerosim.schedules import SCHEDULES
 
+_MOST: Final = 1e300
 SECTIONS: Final[dict[str, type[Any]]] = {
     "workload": WorkloadSection,
     "cluster": ClusterSection,
@@ -32,9 +33,11 @@ def section_from(name: str, record: Mapping[str, Any]) -> Any:  # noqa: ANN401 -
     return _record(SECTIONS[name], name, record)
 
 
-def schedule_from(record: Mapping[str, Any]) -> ScheduleSection:
+def schedule_from(record: object) -> ScheduleSection:
     """Build the schedule section: its `name`, and options that this schedule has."""
-    rest = dict(record)
+    if not isinstance(record, Mapping):
+        raise ScenarioError(f"[schedule] is {record!r}: give a table of fields")
+    rest = {k: v for k, v in record.items() if v is not None}
     name = rest.pop("name", ScheduleSection.__dataclass_fields__["name"].default)
     options = SCHEDULES[str(name)].options
     built = _record(options, f"{name} option", rest, section="schedule")
@@ -93,9 +96,7 @@ def _locate(path: str, schedule: str) -> tuple[str, str]:
     raise UnknownNameError("field", path, [*places, *{name for _, name in known if name != "name"}])
 
 
-def _record(
-    cls: type[Any], what: str, record: object, section: str | None = None
-) -> Any:  # noqa: ANN401 - an instance of cls
+def _record(cls: type[Any], what: str, record: object, section: str | None = None) -> Any:  # noqa: ANN401 - an instance of cls
     if not isinstance(record, Mapping):
         raise ScenarioError(f"[{what}] is {record!r}: give a table of fields")
     hints = get_type_hints(cls)
@@ -116,14 +117,13 @@ def _value(hint: Any, place: str, value: Any) -> Any:  # noqa: ANN401 - types ar
         value = _parsed(wanted, place, value)
     if wanted is bool and isinstance(value, bool):
         return value
-    if wanted is int and isinstance(value, int | float) and not isinstance(value, bool):
-        if isinstance(value, float) and not value.is_integer():
+    if wanted in (int, float) and isinstance(value, int | float) and not isinstance(value, bool):
+        if not abs(value) < _MOST:
+            shown = value if isinstance(value, float) else f"over {_MOST:g}"
+            raise ScenarioError(f"{place} is {shown}: give a finite number")
+        if wanted is int and value != int(value):
             raise ScenarioError(f"{place} is {value}: give a whole number")
-        return int(value)
-    if wanted is float and isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value):
-            raise ScenarioError(f"{place} is {value}: give a finite number")
-        return float(value)
+        return wanted(value)
     if wanted is str and isinstance(value, str):
         return value
     raise ScenarioError(f"{place} is {value!r}: give a value of type {wanted.__name__}")

@@ -87,7 +87,7 @@ def _file(path: Path) -> Mapping[str, Any]:
         if path.suffix == ".json":
             return _from_run(orjson.loads(text), path)
         return {"name": path.stem, **tomllib.loads(text.decode())}
-    except (orjson.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # what both parsers and the decoder raise
         raise ScenarioError(f"cannot read scenario '{path}' ({error}): mend the file") from None
 
 
