@@ -10,7 +10,7 @@ import polars as pl
 from zerosim.analysis.accounting import Accounting, account
 from zerosim.analysis.skew import last_arrivals
 from zerosim.analysis.steps import last_complete_step, slowest_window
-from zerosim.kinds import COMPUTE, HOST_SIDE
+from zerosim.kinds import COMMUNICATION, COMPUTE, HOST_SIDE
 from zerosim.trace import Flag, Trace
 
 _OP: Final = ("pair", "kind", "label")
@@ -29,7 +29,8 @@ def compare(a: Trace, b: Trace) -> dict[str, Any]:
     """How `b` differs from `a` in their last complete steps, ready for JSON.
 
     Ops are the same if rank, kind, unit (else name) and occurrence are. Where no unit or name of a
-    kind occurs in both runs, as between a model and a profile, they are paired in issue order. Times
+    collective's kind occurs in both runs, as between a model and a profile, collectives of that kind
+    are paired in issue order; kernels of different names are not the same op. Times
     of collectives count from the arrival of the last member. `residuals` (b minus a) are summed
     over the occurrences, largest first.
     """
@@ -117,7 +118,8 @@ def _whole_layers(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _match(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     named = left.join(right, on=[*_OP, "nth"], how="inner", suffix="_b")
-    unnamed = ~pl.col("kind").is_in(named["kind"].unique().to_list())
+    collective = pl.col("kind").is_in([k.value for k in COMMUNICATION])
+    unnamed = collective & ~pl.col("kind").is_in(named["kind"].unique().to_list())
     ordered = left.filter(unnamed).join(
         right.filter(unnamed), on=["pair", "kind", "nth_of_kind"], how="inner", suffix="_b"
     )
