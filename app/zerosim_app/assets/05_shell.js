@@ -34,6 +34,9 @@
       history.replaceState(history.state, "", location.pathname + "?" + query);
       return tab;
     },
+    selectionShown(selected, tab) {
+      return tab === "selection" ? selected : dash_clientside.no_update;
+    },
     openRun(chosen, now) {
       if (!chosen || chosen === now) return dash_clientside.no_update;
       return "/explore?" + new URLSearchParams({ run: chosen });

@@ -99,8 +99,8 @@ def show_accounts(theme: str, ids: list[str | None]) -> Component | None:
     except ZerosimError as error:
         return problem(str(error))
     named = [
-        (f"{mark} · {trace.meta.name}", account(trace))
-        for mark, trace in zip("AB", traces, strict=True)
+        (f"{mark} · {run_id}", account(trace))
+        for mark, run_id, trace in zip("AB", ids, traces, strict=True)
     ]
     return drawing("fig-accounts", waterfall(named, "dark" if theme == "dark" else "light"))
 
@@ -109,7 +109,7 @@ def _compared(a: str, b: str, state: CompareState) -> list[Component]:
     left, right = shelf().load(a), shelf().load(b)
     result = compare(left, right)
     options = Options(align=state.align, scale=state.scale)
-    runs = [RunUrl(a, left.meta.name), RunUrl(b, right.meta.name)]
+    runs = [RunUrl(a, a), RunUrl(b, b)]
     rows = result["residuals"]
     return [
         _tiles(a, b, result),

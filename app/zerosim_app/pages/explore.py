@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import dash
 import dash_mantine_components as dmc
-from dash import ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from zerosim.analysis.accounting import account
@@ -83,7 +83,7 @@ def layout(**query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever t
         chooser,
         facts.tiles(summary),
         html.P(why, className="zs-why") if why else None,
-        timeline("tl", [RunUrl(state.run, trace.meta.name)]),
+        timeline("tl", [RunUrl(state.run, state.run)]),
         _tabs(state),
     )
 
@@ -97,6 +97,7 @@ def _tabs(state: ExploreState) -> html.Section:
                 value=state.tab,
             ),
             html.Div(id="explore-tab", className="zs-tab"),
+            dcc.Store(id="explore-sel"),
         ],
         className="zs-panel",
     )
@@ -111,9 +112,17 @@ def register(app: Dash) -> None:
         Output("explore-tab", "children"),
         Input("explore-tabs", "value"),
         Input("theme", "data"),
-        Input("tl-sel", "data"),
+        Input("explore-sel", "data"),
+        State("tl-sel", "data"),
         State("explore-id", "data"),
     )(show_tab)
+    # A new selection concerns its own tab only; the others would be drawn again for nothing.
+    app.clientside_callback(
+        ClientsideFunction("zs", "selectionShown"),
+        Output("explore-sel", "data"),
+        Input("tl-sel", "data"),
+        Input("explore-tabs", "value"),
+    )
     app.clientside_callback(
         ClientsideFunction("zs", "keepTab"),
         Output("explore-tabs", "data-kept"),
@@ -130,10 +139,10 @@ def register(app: Dash) -> None:
 
 
 def show_tab(
-    tab: str, theme: str, selected: dict[str, Any] | None, run_id: str | None
+    tab: str, theme: str, _news: object, selected: dict[str, Any] | None, run_id: str | None
 ) -> list[Component] | Any:  # noqa: ANN401 - or no_update
-    """The open tab's content; a new selection changes nothing but its own tab."""
-    if run_id is None or (_triggered() == "tl-sel" and tab != "selection"):
+    """The open tab's content, for what is selected now."""
+    if run_id is None:
         return no_update
     try:
         trace = shelf().load(run_id)
@@ -144,14 +153,6 @@ def show_tab(
         return [problem(str(error))]
 
 
-def _triggered() -> str | None:
-    try:
-        triggered: str | None = ctx.triggered_id
-    except dash.exceptions.MissingCallbackContextException:
-        return None
-    return triggered
-
-
 def _selection(trace: Trace, theme: Theme, selected: dict[str, Any] | None) -> list[Component]:
     match selected:
         case {"type": "span", "span": int(index)}:
@@ -159,7 +160,7 @@ def _selection(trace: Trace, theme: Theme, selected: dict[str, Any] | None) -> l
         case {"type": "area", "runs": [{"t0_ns": int(start), "t1_ns": int(end)}, *_]}:
             return selection.area(trace, start, end)
     return [
-        drawing("fig-step", waterfall([(trace.meta.name, account(trace))], theme)),
+        drawing("fig-step", waterfall([("one step", account(trace))], theme)),
         html.P(
             "Click a span to see its times and its partners on the other ranks; drag with Shift, or "
             "on the ruler, to measure an area.",

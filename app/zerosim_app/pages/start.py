@@ -84,7 +84,7 @@ def _recent(entries: tuple[Entry, ...]) -> html.Div:
     rows = [
         dcc.Link(
             [
-                html.Span(entry.meta.name, className="zs-run-name"),
+                html.Span(entry.id, className="zs-run-name"),
                 html.Span(entry.meta.source, className=f"zs-tag zs-{entry.meta.source}"),
                 html.Span(_size(entry), className="zs-note"),
             ],

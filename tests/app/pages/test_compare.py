@@ -52,7 +52,7 @@ def test_matched_ops_are_listed_by_kind(serving: Dash, tree: Any) -> None:
 def test_both_accounts_stand_in_one_figure(serving: Dash, tree: Any, theme: str) -> None:
     del serving
     figure = tree(show_accounts(theme, ["mine", "lesson-zero3"])).by_id("fig-accounts").figure
-    assert list(figure.data[0].y) == ["A \u00b7 lesson-zero2", "B \u00b7 lesson-zero3"]
+    assert list(figure.data[0].y) == ["A \u00b7 mine", "B \u00b7 lesson-zero3"]
     assert sum(trace.x[1] for trace in figure.data) == pytest.approx(23.310686)
 
 

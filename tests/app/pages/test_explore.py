@@ -74,14 +74,14 @@ def test_every_tab_shows_something_in_both_themes(
     serving: Dash, tree: Any, tab: str, theme: str
 ) -> None:
     del serving
-    content = tree(show_tab(tab, theme, None, "lesson-zero3"))
+    content = tree(show_tab(tab, theme, None, None, "lesson-zero3"))
     assert content.text
     assert "This cannot be shown." not in content.text
 
 
 def test_figures_have_the_theme_and_a_caption(serving: Dash, tree: Any) -> None:
     del serving
-    page = tree(show_tab("memory", "dark", None, "lesson-zero3"))
+    page = tree(show_tab("memory", "dark", None, None, "lesson-zero3"))
     graph = page.by_id("fig-memory")
     assert graph.figure.layout.template.layout.font.color == "#e3e6ea"
     assert graph.config["showSendToCloud"] is False
@@ -91,7 +91,7 @@ def test_figures_have_the_theme_and_a_caption(serving: Dash, tree: Any) -> None:
 def test_a_selected_collective_is_shown_on_all_ranks(serving: Dash, tree: Any) -> None:
     del serving
     selected = {"type": "span", "run": 0, "span": 0, "rank": 0, "name": "AG0"}
-    page = tree(show_tab("selection", "light", selected, "lesson-zero3"))
+    page = tree(show_tab("selection", "light", None, selected, "lesson-zero3"))
     assert "AG0 all-gather, rank 0" in page.text
     assert [row["rank"] for row in page.by_id("sel-members").rowData] == [0, 1, 2]
 
@@ -99,7 +99,7 @@ def test_a_selected_collective_is_shown_on_all_ranks(serving: Dash, tree: Any) -
 def test_a_selected_area_is_summed_by_rank(serving: Dash, tree: Any) -> None:
     del serving
     area = {"type": "area", "runs": [{"run_id": "x", "t0_ns": 0, "t1_ns": 1_574_912}]}
-    page = tree(show_tab("selection", "light", area, "lesson-zero3"))
+    page = tree(show_tab("selection", "light", None, area, "lesson-zero3"))
     first = page.by_id("sel-window").rowData[0]
     assert (first["comm_ns"], first["compute_ns"]) == (1_574_912, 0)
 
@@ -113,13 +113,15 @@ def test_a_selection_that_makes_no_sense_breaks_nothing(
     serving: Dash, tree: Any, selected: dict[str, Any]
 ) -> None:
     del serving
-    assert tree(show_tab("selection", "light", selected, "lesson-zero3")).parts
+    assert tree(show_tab("selection", "light", None, selected, "lesson-zero3")).parts
 
 
 def test_the_operations_of_the_selected_rank_are_listed(serving: Dash, tree: Any) -> None:
     del serving
     page = tree(
-        show_tab("operations", "light", {"type": "span", "span": 0, "rank": 2}, "lesson-zero3")
+        show_tab(
+            "operations", "light", None, {"type": "span", "span": 0, "rank": 2}, "lesson-zero3"
+        )
     )
     rows = page.by_id("tab-operations").rowData
     assert "The ops of rank 2 in issue order." in page.text
@@ -146,7 +148,7 @@ def test_the_operations_of_the_selected_rank_are_listed(serving: Dash, tree: Any
 
 def test_the_run_tab_shows_the_scenario_as_toml(serving: Dash, tree: Any) -> None:
     del serving
-    text = tree(show_tab("run", "light", None, "lesson-zero3")).text
+    text = tree(show_tab("run", "light", None, None, "lesson-zero3")).text
     schedule = text[text.index("[schedule]") :].split("\n\n")[0]
     assert 'name = "zero3"' in schedule.splitlines()
     assert "keep_last = true" in schedule.splitlines()
@@ -154,9 +156,9 @@ def test_the_run_tab_shows_the_scenario_as_toml(serving: Dash, tree: Any) -> Non
 
 def test_without_a_run_nothing_is_computed(serving: Dash) -> None:
     del serving
-    assert show_tab("memory", "light", None, None) is no_update
+    assert show_tab("memory", "light", None, None, None) is no_update
 
 
 def test_a_run_that_vanished_is_a_sentence(serving: Dash, tree: Any) -> None:
     del serving
-    assert "no run 'gone'" in tree(show_tab("memory", "light", None, "gone")).text
+    assert "no run 'gone'" in tree(show_tab("memory", "light", None, None, "gone")).text
