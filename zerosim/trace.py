@@ -232,6 +232,8 @@ def _conform(
     defaults: dict[str, Any],
 ) -> pl.DataFrame:
     frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)
+    if [*frame.schema.items()] == [*schema.items()]:
+        return frame
     unknown = set(frame.columns) - set(schema)
     if unknown:
         raise TraceFileError(f"unknown columns {sorted(unknown)}: known are {', '.join(schema)}")
@@ -295,5 +297,4 @@ def _decoded(hint: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - types 
             return tuple(_decoded(h, v, place) for h, v in zip(inner, value, strict=True))
     elif (origin is Literal and value in inner) or type(value) in (origin or hint, also):
         return value
-    shown = f"{place} is {str(value)[:60]!r}"
-    raise TraceFileError(f"run.json does not describe a run ({shown}): make or import it again")
+    raise TraceFileError(f"run.json does not describe a run ({place} is {str(value)[:60]!r})")

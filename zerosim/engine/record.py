@@ -1,9 +1,9 @@
-"""From times to a Trace: spans in issue order, memory in host and device order, bucket fills, links."""
+"""From times to a Trace: spans in issue order, samples, and what is true of the run as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,9 +12,10 @@ import polars as pl
 from zerosim.collectives import wire_bytes
 from zerosim.engine.folding import Folded
 from zerosim.engine.program import Program, Times
-from zerosim.kinds import COMMUNICATION, MEMORY_KINDS, Kind
+from zerosim.engine.samples import allocations, gradients_of_update, sampled
 from zerosim.plan import Plan
 from zerosim.trace import (
+    SPANS,
     Group,
     Meta,
     RankClass,
@@ -24,13 +25,9 @@ from zerosim.trace import (
     expand,
     make_trace,
 )
-from zerosim.units import NS_PER_S
 
 MAX_ROWS: Final = 200_000
 """Up to so many spans every rank gets rows of its own; above, one rank of each class does."""
-
-_COUNTER: Final = {kind: f"memory.{kind}" for kind in MEMORY_KINDS}
-_Change = tuple[int, int, str, int]  # time, place within a time, counter, how much more
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +49,11 @@ def record(
     spans = pl.concat(
         [_spans(columns, times, c, cls.representative) for c, cls in enumerate(classes)]
     )
-    samples = pl.concat(
-        [_samples(plan, program, times, c, cls.representative) for c, cls in enumerate(classes)]
-    )
+    held = allocations(plan)
+    samples = sampled(plan, held, program, folded, times)
     small = plan.world_size * len(plan.ops) <= MAX_ROWS
     shown = classes if not small else _singles(classes)
+    states = _states(plan, gradients_of_update(plan, held))
     meta = Meta(
         name=recording.name,
         source="simulated",
@@ -65,7 +62,7 @@ def record(
         groups=tuple(Group(a.name, a.size, _world(plan, a.size)) for a in plan.axes),
         steps=_steps(plan, times, classes, shown),
         classes=classes,
-        states=tuple(_states(plan, cls.representative) for cls in shown),
+        states=tuple(replace(states, rank=cls.representative) for cls in shown),
         **recording.meta,
     )
     trace = make_trace(spans, meta, samples)
@@ -94,50 +91,54 @@ def _world(plan: Plan, size: int) -> tuple[int, ...] | None:
     return tuple(range(size)) if size == plan.world_size and size <= 1024 else None  # noqa: PLR2004 - a header's length
 
 
-def _columns(plan: Plan, backend: str) -> pl.DataFrame:
-    sizes = {axis.name: axis.size for axis in plan.axes}
+def _columns(plan: Plan, backend: str) -> dict[str, pl.Series]:
+    """The columns of the spans that all ranks share."""
     ops = plan.ops
-    return pl.DataFrame(
-        {
-            "stream": [op.stream for op in ops],
-            "kind": [op.kind.value for op in ops],
-            "name": [op.name for op in ops],
-            "unit": [op.unit for op in ops],
-            "step": [op.step for op in ops],
-            "micro_batch": [op.micro_batch for op in ops],
-            "collective": [op.id if op.kind in COMMUNICATION else None for op in ops],
-            "group": [op.group for op in ops],
-            "elements": [op.elements for op in ops],
-            "nbytes": [op.nbytes for op in ops],
-            "wire_bytes": [
-                None
-                if op.group is None or op.nbytes is None
-                else wire_bytes(op.kind, op.nbytes, sizes[op.group], backend)
-                for op in ops
-            ],
-            "dtype": [op.dtype for op in ops],
-            "bucket": [op.bucket for op in ops],
-        },
-        schema_overrides={
-            "unit": pl.String,
-            "collective": pl.Int64,
-            "group": pl.String,
-            "elements": pl.Int64,
-            "nbytes": pl.Int64,
-            "wire_bytes": pl.Int64,
-            "dtype": pl.String,
-            "bucket": pl.Int32,
-        },
-    )
+    nbytes = [op.nbytes for op in ops]
+    columns: dict[str, list[Any]] = {
+        "stream": [op.stream for op in ops],
+        "kind": [op.kind.value for op in ops],
+        "name": [op.name for op in ops],
+        "unit": [op.unit for op in ops],
+        "step": [op.step for op in ops],
+        "micro_batch": [op.micro_batch for op in ops],
+        "collective": [None if op.group is None else op.id for op in ops],
+        "group": [op.group for op in ops],
+        "elements": [op.elements for op in ops],
+        "nbytes": nbytes,
+        "wire_bytes": _sent(plan, nbytes, backend),
+        "dtype": [op.dtype for op in ops],
+        "bucket": [op.bucket for op in ops],
+        "flags": [0] * len(ops),
+    }
+    return {name: pl.Series(name, column, SPANS[name]) for name, column in columns.items()}
 
 
-def _spans(columns: pl.DataFrame, times: Times, c: int, rank: int) -> pl.DataFrame:
-    return columns.with_columns(
-        rank=pl.lit(rank, dtype=pl.Int32),
-        issued_ns=pl.Series(times.issued[:, c]),
-        start_ns=pl.Series(times.start[:, c]),
-        end_ns=pl.Series(times.end[:, c]),
-    )
+def _sent(plan: Plan, nbytes: Sequence[int | None], backend: str) -> list[int | None]:
+    """Bytes that each op puts on the wire; few collectives differ, so each kind is computed once."""
+    sizes = {axis.name: axis.size for axis in plan.axes}
+    known: dict[tuple[str, int, str], int] = {}
+    sent: list[int | None] = []
+    for op, size in zip(plan.ops, nbytes, strict=True):
+        if op.group is None or size is None:
+            sent.append(None)
+            continue
+        key = (op.kind, size, op.group)
+        if key not in known:
+            known[key] = wire_bytes(op.kind, size, sizes[op.group], backend)
+        sent.append(known[key])
+    return sent
+
+
+def _spans(columns: dict[str, pl.Series], times: Times, c: int, rank: int) -> pl.DataFrame:
+    own = {
+        "rank": pl.Series("rank", np.full(len(times.start), rank, dtype=np.int32)),
+        "issued_ns": pl.Series("issued_ns", times.issued[:, c]),
+        "start_ns": pl.Series("start_ns", times.start[:, c]),
+        "end_ns": pl.Series("end_ns", times.end[:, c]),
+    }
+    every = columns | own
+    return pl.DataFrame([every[name] for name in SPANS])
 
 
 def _steps(
@@ -166,94 +167,8 @@ def _steps(
     )
 
 
-def _states(plan: Plan, rank: int) -> StateBytes:
-    held = dict.fromkeys(("parameters", "gradients", "optimizer"), 0)
+def _states(plan: Plan, gradients: int) -> StateBytes:
+    held = dict.fromkeys(("parameters", "optimizer"), 0)
     for allocation in plan.persistent:
         held[allocation.kind] = held.get(allocation.kind, 0) + allocation.nbytes
-    # Gradients come and go: a rank owns what the update consumes.
-    live: dict[str, int] = {}
-    for op in plan.ops:
-        live.update({a.key: a.nbytes for a in op.allocates if a.kind == "gradients"})
-        if op.kind is Kind.OPTIMIZER:
-            held["gradients"] = sum(live.get(key, 0) for key in op.frees)
-            break
-    return StateBytes(rank, held["parameters"], held["gradients"], held["optimizer"])
-
-
-def _samples(plan: Plan, program: Program, times: Times, c: int, rank: int) -> pl.DataFrame:
-    changes = [
-        *_memory(plan, program, times, c),
-        *_fills(plan, times, c),
-        *_links(plan, program, times, c),
-    ]
-    numbers: dict[str, int] = {}
-    named = np.asarray([numbers.setdefault(name, len(numbers)) for _, _, name, _ in changes])
-    when, place, change = (np.asarray([row[i] for row in changes], np.int64) for i in (0, 1, 3))
-    order = np.lexsort((place, when, named))
-    when, named, value = when[order], named[order], change[order].cumsum()
-    # A counter's values are sums of its own changes: take off what the counters before it added.
-    first = np.flatnonzero(np.diff(named, prepend=-1))
-    value -= np.repeat(value[first] - change[order][first], np.diff(first, append=len(named)))
-    order = np.argsort(when, kind="stable")
-    names = np.asarray(list(numbers), dtype=object)
-    return pl.DataFrame(
-        {
-            "time_ns": when[order],
-            "rank": np.full(len(order), rank, dtype=np.int32),
-            "counter": pl.Series(names[named[order]].tolist(), dtype=pl.String),
-            "value": value[order],
-        }
-    )
-
-
-def _memory(plan: Plan, program: Program, times: Times, c: int) -> Iterable[_Change]:
-    """Allocated in host order, op by op; by kind in device order, frees before allocations."""
-    held: dict[str, tuple[int, str, int]] = {}
-    for a in plan.persistent:
-        for counter in (_COUNTER[a.kind], "memory.allocated", "memory.in_use"):
-            yield 0, -1, counter, a.nbytes
-    issued, start, end = (
-        column[:, c].tolist() for column in (times.issued, times.start, times.end)
-    )
-    for op in plan.ops:
-        if not op.allocates and not op.frees:
-            continue
-        now, done = issued[op.id], issued[op.id] + program.ops[op.id].issue_ns
-        for a in op.allocates:
-            held[a.key] = (a.nbytes, _COUNTER[a.kind], start[op.id])
-            yield now, 2 * op.id, "memory.allocated", a.nbytes
-            yield start[op.id], 1, _COUNTER[a.kind], a.nbytes
-            yield start[op.id], 1, "memory.in_use", a.nbytes
-        for key in op.frees:
-            nbytes, counter, since = held.pop(key)
-            place = 0 if since < end[op.id] else 2  # what an op of no time takes, it then drops
-            yield done, 2 * op.id + 1, "memory.allocated", -nbytes
-            yield end[op.id], place, counter, -nbytes
-            yield end[op.id], place, "memory.in_use", -nbytes
-
-
-def _fills(plan: Plan, times: Times, c: int) -> Iterable[_Change]:
-    """Bytes in buckets that are not under way yet."""
-    filled: dict[int, int] = {}
-    for op in plan.ops:
-        if op.kind is Kind.FILL and op.bucket is not None and op.nbytes is not None:
-            filled[op.bucket] = filled.get(op.bucket, 0) + op.nbytes
-            yield int(times.end[op.id, c]), 0, "bucket.fill", op.nbytes
-        elif op.kind in COMMUNICATION and op.bucket in filled and op.kind is not Kind.ALL_GATHER:
-            yield int(times.start[op.id, c]), 1, "bucket.fill", -filled.pop(op.bucket)
-
-
-def _links(plan: Plan, program: Program, times: Times, c: int) -> Iterable[_Change]:
-    """Bytes a second on each link, as the mean over each transfer."""
-    for op in plan.ops:
-        moved = program.ops[op.id].transfer
-        if moved is None:
-            continue
-        end = int(times.end[op.id, c])
-        start = min(end, end - program.ops[op.id].duration_ns + moved.latency_ns)
-        begin = max(start, int(times.start[op.id, c]))
-        for link, nbytes in moved.loads:
-            if end > begin:
-                rate = nbytes * NS_PER_S // (end - begin)
-                yield begin, 1, f"link.{link}", rate
-                yield end, 0, f"link.{link}", -rate
+    return StateBytes(0, held["parameters"], gradients, held["optimizer"])

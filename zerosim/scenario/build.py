@@ -28,7 +28,7 @@ def workload_of(scenario: Scenario) -> Workload:
     """The model of a scenario. Raises ScenarioError for sizes that do not fit together."""
     workload = _workload(scenario)
     kept = sum(layer.activations + layer.logits for layer in workload.layers)
-    if max(workload.model_flops(), 16 * workload.n_params, 16 * kept) >= 2**62:
+    if max(workload.model_flops(), kept) >= 2**58:
         raise ScenarioError(
             f"model '{workload.name}' has more parameters or tokens than can be counted: "
             "lower layers, hidden, vocab, seq or micro_batch"
