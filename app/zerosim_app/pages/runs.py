@@ -10,9 +10,14 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_u
 
 from zerosim.errors import ZerosimError
 from zerosim.store import delete_run, rename_run
-from zerosim.units import format_bytes
-from zerosim_app.components.attributes import wild
 from zerosim_app.components.cards import heading, page, panel
+from zerosim_app.components.library import (
+    buttons,
+    delete_modal,
+    drop_zone,
+    rename_modal,
+    said,
+)
 from zerosim_app.components.tables import Column, size, table
 from zerosim_app.intake import Dropped, import_dropped
 from zerosim_app.jobs import jobs
@@ -35,12 +40,11 @@ Row = dict[str, Any]
 
 def layout(**_query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever the address says
     """The page; its table is filled once it stands."""
-    limit = format_bytes(max_upload_bytes())
     return page(
         heading("Runs", "Your library, with the examples beside it. Tick two to compare them."),
         panel(
             None,
-            html.Div(_buttons(), className="zs-row zs-actions"),
+            html.Div(buttons(), className="zs-row zs-actions"),
             table(
                 "runs-table",
                 _COLUMNS,
@@ -49,86 +53,14 @@ def layout(**_query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever 
                 options={"rowSelection": {"mode": "multiRow", "enableClickSelection": True}},
                 getRowId="params.data.id",
             ),
-            html.Div(
-                id="runs-said", className="zs-said", role="status", **wild({"aria-live": "polite"})
-            ),
+            said("runs-said"),
         ),
-        panel(
-            "Import a profile",
-            html.Div(
-                [
-                    dcc.Upload(
-                        html.Div(
-                            [
-                                html.B("Drop trace files here, or click to choose"),
-                                html.Span(
-                                    "Kineto/Chrome JSON, plain or gzip; one file a rank; up to "
-                                    f"{limit} each. Larger ones: zerosim import FILE… -o RUN"
-                                ),
-                            ]
-                        ),
-                        id="runs-drop",
-                        multiple=True,
-                        max_size=max_upload_bytes(),
-                        className="zs-drop",
-                        className_active="zs-drop zs-drop-active",
-                    ),
-                    dmc.TextInput(
-                        id="runs-name",
-                        label="Name of the run",
-                        placeholder="from the first file",
-                        w=300,
-                    ),
-                ],
-                className="zs-import",
-            ),
-            html.Div(
-                id="runs-progress",
-                className="zs-said",
-                role="status",
-                **wild({"aria-live": "polite"}),
-            ),
-        ),
-        _rename_modal(),
-        _delete_modal(),
+        panel("Import a profile", *drop_zone(max_upload_bytes())),
+        rename_modal(),
+        delete_modal(),
         dcc.Store(id="runs-changed", data=0),
         dcc.Store(id="runs-job"),
         dcc.Interval(id="runs-tick", interval=_POLL_MS, disabled=True),
-    )
-
-
-def _buttons() -> list[dmc.Button]:
-    return [
-        dmc.Button("Open", id="runs-open", disabled=True),
-        dmc.Button("Compare", id="runs-compare", variant="default", disabled=True),
-        dmc.Button("Rename", id="runs-rename", variant="default", disabled=True),
-        dmc.Button("Delete", id="runs-delete", variant="default", disabled=True),
-    ]
-
-
-def _rename_modal() -> dmc.Modal:
-    return dmc.Modal(
-        [
-            dmc.TextInput(id="rename-to", label="New name"),
-            html.Div(dmc.Button("Rename", id="rename-yes"), className="zs-modal-foot"),
-        ],
-        id="rename-modal",
-        title="Rename the run",
-        centered=True,
-        opened=False,
-    )
-
-
-def _delete_modal() -> dmc.Modal:
-    return dmc.Modal(
-        [
-            html.P(id="delete-what"),
-            html.Div(dmc.Button("Delete", id="delete-yes", color="red"), className="zs-modal-foot"),
-        ],
-        id="delete-modal",
-        title="Delete for good?",
-        centered=True,
-        opened=False,
     )
 
 

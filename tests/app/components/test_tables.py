@@ -28,7 +28,7 @@ def test_text_stays_left_and_unformatted(tree: Any) -> None:
 def test_a_table_is_a_named_region(tree: Any) -> None:
     made = table("t", [], [], label="Ops of rank 3")
     assert getattr(made, "aria-label") == "Ops of rank 3"
-    assert made.role == "region"
+    assert made.to_plotly_json()["props"]["role"] == "region"
     assert tree(made).ids() == {"t"}
 
 

@@ -1,0 +1,77 @@
+"""What one may do with the library: its buttons, the questions they ask, the zone for dropping files."""
+
+from __future__ import annotations
+
+import dash_mantine_components as dmc
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from zerosim.units import format_bytes
+from zerosim_app.components.attributes import wild
+
+
+def buttons() -> list[dmc.Button]:
+    """What can be done with the ticked runs; all off while none is ticked."""
+    return [
+        dmc.Button("Open", id="runs-open", disabled=True),
+        dmc.Button("Compare", id="runs-compare", variant="default", disabled=True),
+        dmc.Button("Rename", id="runs-rename", variant="default", disabled=True),
+        dmc.Button("Delete", id="runs-delete", variant="default", disabled=True),
+    ]
+
+
+def said(id_: str) -> html.Div:
+    """A line that says how something went; screen readers hear it."""
+    return html.Div(id=id_, className="zs-said", role="status", **wild({"aria-live": "polite"}))
+
+
+def drop_zone(max_bytes: int) -> list[Component]:
+    """Where files are dropped, what the run shall be called, and how the import goes."""
+    zone = dcc.Upload(
+        html.Div(
+            [
+                html.B("Drop trace files here, or click to choose"),
+                html.Span(
+                    "Kineto/Chrome JSON, plain or gzip; one file a rank; up to "
+                    f"{format_bytes(max_bytes)} each. Larger ones: zerosim import FILE… -o RUN"
+                ),
+            ]
+        ),
+        id="runs-drop",
+        multiple=True,
+        max_size=max_bytes,
+        className="zs-drop",
+        className_active="zs-drop zs-drop-active",
+    )
+    name = dmc.TextInput(
+        id="runs-name", label="Name of the run", placeholder="from the first file", w=300
+    )
+    return [html.Div([zone, name], className="zs-import"), said("runs-progress")]
+
+
+def rename_modal() -> dmc.Modal:
+    """Asks for the new name."""
+    return dmc.Modal(
+        [
+            dmc.TextInput(id="rename-to", label="New name"),
+            html.Div(dmc.Button("Rename", id="rename-yes"), className="zs-modal-foot"),
+        ],
+        id="rename-modal",
+        title="Rename the run",
+        centered=True,
+        opened=False,
+    )
+
+
+def delete_modal() -> dmc.Modal:
+    """Asks whether to delete, and names what would go."""
+    return dmc.Modal(
+        [
+            html.P(id="delete-what"),
+            html.Div(dmc.Button("Delete", id="delete-yes", color="red"), className="zs-modal-foot"),
+        ],
+        id="delete-modal",
+        title="Delete for good?",
+        centered=True,
+        opened=False,
+    )
