@@ -39,36 +39,39 @@ def seconds_to_ns(seconds: float) -> int:
     """Whole nanoseconds, rounded up so that nothing that takes time takes none. Raises InputError."""
     if not math.isfinite(seconds * NS_PER_S) or seconds < 0:
         raise InputError(f"a duration of {seconds} s: give a finite, non-negative number")
+    # A millionth of a nanosecond is rounding of the product, not time.
     return math.ceil(seconds * NS_PER_S - 1e-6)
 
 
 def format_ns(ns: float | None) -> str:
-    """`1.50 ms`, as people read it; `unknown` for None."""
-    if ns is None:
-        return "unknown"
-    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        if abs(ns) >= size:
-            return (
-                f"{ns / size:.3g} {unit}" if abs(ns) < 1000 * size else f"{ns / size:,.0f} {unit}"
-            )
-    return f"{ns:.0f} ns"
+    """`1.5 ms`, three digits, as people read it; `unknown` for None."""
+    return _readable(ns, _TIMES, "ns", digits=3)
 
 
 def format_bytes(nbytes: float | None) -> str:
-    """`1.50 GB` (decimal, as the papers count); `unknown` for None."""
-    if nbytes is None:
-        return "unknown"
-    for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if abs(nbytes) >= size:
-            return f"{nbytes / size:.3g} {unit}"
-    return f"{nbytes:.0f} B"
+    """`1.5 GB` (decimal, as the papers count), three digits; `unknown` for None."""
+    return _readable(nbytes, _SIZES, "B", digits=3)
 
 
 def format_count(n: float | None) -> str:
-    """`7.5 B` for a number of parameters; `unknown` for None."""
-    if n is None:
+    """`7.5 B` for a number of parameters, four digits; `unknown` for None."""
+    return _readable(n, _COUNTS, "", digits=4)
+
+
+_Units = tuple[tuple[float, str], ...]
+_TIMES: Final[_Units] = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+_SIZES: Final[_Units] = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_COUNTS: Final[_Units] = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
+
+
+def _readable(value: float | None, units: _Units, plain: str, *, digits: int) -> str:
+    if value is None:
         return "unknown"
-    for size, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if abs(n) >= size:
-            return f"{n / size:.4g} {unit}"
-    return f"{n:.0f}"
+    # What rounds to 1000 of a unit is 1 of the next one.
+    rounds_up = 1 - 0.5 / 10**digits
+    for size, unit in units:
+        if abs(value) >= rounds_up * size:
+            scaled = value / size
+            form = f".{digits}g" if abs(scaled) < 10**digits else ",.0f"
+            return f"{scaled:{form}} {unit}"
+    return f"{value:.0f} {plain}".rstrip()

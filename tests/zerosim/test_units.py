@@ -39,21 +39,46 @@ def test_a_duration_that_is_none_is_refused(seconds: float) -> None:
 
 @pytest.mark.parametrize(
     ("ns", "text"),
-    [(None, "unknown"), (7, "7 ns"), (1500, "1.5 µs"), (2.5e6, "2.5 ms"), (46.7e9, "46.7 s")],
+    [
+        (None, "unknown"),
+        (7, "7 ns"),
+        (1500, "1.5 µs"),
+        (2.5e6, "2.5 ms"),
+        (-2.5e6, "-2.5 ms"),
+        (46.7e9, "46.7 s"),
+        (999_400_000, "999 ms"),
+        (999_999_999, "1 s"),
+        (12_345e9, "12,345 s"),
+    ],
 )
 def test_times_as_people_read_them(ns: float | None, text: str) -> None:
     assert format_ns(ns) == text
 
 
 @pytest.mark.parametrize(
-    ("nbytes", "text"), [(None, "unknown"), (12, "12 B"), (24e9, "24 GB"), (16e12, "16 TB")]
+    ("nbytes", "text"),
+    [
+        (None, "unknown"),
+        (12, "12 B"),
+        (24e9, "24 GB"),
+        (16e12, "16 TB"),
+        (999_999_999, "1 GB"),
+        (2.3e15, "2,300 TB"),
+    ],
 )
 def test_bytes_as_the_papers_count_them(nbytes: float | None, text: str) -> None:
     assert format_bytes(nbytes) == text
 
 
 @pytest.mark.parametrize(
-    ("n", "text"), [(None, "unknown"), (999, "999"), (7.5e9, "7.5 B"), (1.008e12, "1.008 T")]
+    ("n", "text"),
+    [
+        (None, "unknown"),
+        (999, "999"),
+        (7.5e9, "7.5 B"),
+        (1.008e12, "1.008 T"),
+        (999_999_999, "1 B"),
+    ],
 )
 def test_counts_as_people_read_them(n: float | None, text: str) -> None:
     assert format_count(n) == text
