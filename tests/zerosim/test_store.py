@@ -56,7 +56,7 @@ def test_a_run_is_one_directory_of_four_files(stored: Path) -> None:
 def test_provenance_is_kept_and_is_no_part_of_a_runs_identity(trace: Trace, tmp_path: Path) -> None:
     dated = Trace(trace.spans, trace.samples, trace.meta, {"host": "here"})
     path = save_run(dated, tmp_path / "dated")
-    assert load_run(path).provenance == {"host": "here"}
+    assert load_run(path).provenance["host"] == "here"
     plain = save_run(trace, tmp_path / "plain")
     assert (path / "run.json").read_bytes() == (plain / "run.json").read_bytes()
 
