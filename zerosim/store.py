@@ -34,6 +34,9 @@ from zerosim.trace import (
 )
 
 MAX_JSON_BYTES: Final = 256 * 2**20
+"""A header is small, but one of 2^20 ranks that all differ has a million entries."""
+MAX_NAME_BYTES: Final = 200
+"""File systems allow 255; the name of the staging directory adds some."""
 _FILES: Final = ("run.json", "spans.parquet", "samples.parquet")
 
 
@@ -53,9 +56,9 @@ class StoredRun:
 
 def save_run(trace: Trace, path: Path) -> Path:
     """Write `trace` as the directory `path`, replacing an older run there. Raises RunError."""
-    if path.exists() and not _is_run(path):
-        raise RunError(f"'{path}' exists and is not a run: choose another name with -o")
-    try:
+    with _refused(f"write run '{path}'"):
+        if path.exists() and not _is_run(path):
+            raise RunError(f"'{path}' exists and is not a run: choose another name with -o")
         path.parent.mkdir(parents=True, exist_ok=True)
         with _staging(path) as staging:
             _write_json(staging / "run.json", meta_to_dict(trace.meta))
@@ -63,8 +66,6 @@ def save_run(trace: Trace, path: Path) -> Path:
             _write_parquet(trace.samples, staging / "samples.parquet")
             _write_json(staging / "provenance.json", _provenance() | trace.provenance)
             _replace(staging, path)
-    except OSError as error:
-        raise RunError(f"cannot write run '{path}': {error.strerror or error}") from error
     return path
 
 
@@ -127,9 +128,12 @@ def delete_run(path: Path) -> None:
     """Remove a run and nothing else. Raises RunError."""
     if not _is_run(path):
         raise RunError(f"'{path}' is not a run, so it is not deleted: give a run directory")
-    doomed = Path(tempfile.mkdtemp(prefix=".deleted-", dir=path.parent))
-    path.rename(doomed / path.name)
-    shutil.rmtree(doomed)
+    with _refused(f"delete run '{path}'"):
+        doomed = Path(tempfile.mkdtemp(prefix=".deleted-", dir=path.parent))
+        try:
+            path.rename(doomed / path.name)
+        finally:
+            shutil.rmtree(doomed, ignore_errors=True)
 
 
 def rename_run(path: Path, new_name: str) -> Path:
@@ -140,7 +144,8 @@ def rename_run(path: Path, new_name: str) -> Path:
         raise RunError(f"'{path}' is not a run: give a run directory")
     if target.exists():
         raise RunError(f"'{new_name}' exists already: choose another name")
-    path.rename(target)
+    with _refused(f"rename run '{path}'"):
+        path.rename(target)
     return target
 
 
@@ -165,13 +170,27 @@ def _has(path: Path, name: str) -> bool:
 
 
 def _check_name(name: str) -> None:
-    if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
-        raise RunError(f"'{name}' cannot name a run: use letters, digits, '-', '_' and '.'")
+    long = len(name.encode(errors="replace")) > MAX_NAME_BYTES
+    if not name or long or name.startswith(".") or any(c in name for c in "/\\\0"):
+        raise RunError(
+            f"'{name[:40]}' cannot name a run: use letters, digits, '-', '_' and '.', "
+            f"at most {MAX_NAME_BYTES} bytes"
+        )
 
 
 def _check_columns(frame: pl.DataFrame, schema: dict[str, pl.DataType], path: Path) -> None:
     if frame.columns != list(schema):
         raise TraceFileError(f"the columns of a table in '{path.name}' are not those of a run")
+
+
+@contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """What the system refuses, as one sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise RunError(f"cannot {what}: {reason}; check the disk and its permissions") from error
 
 
 @contextmanager

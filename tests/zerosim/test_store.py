@@ -184,11 +184,13 @@ def test_no_directory_and_no_run_are_told_apart(tmp_path: Path) -> None:
         load_run(tmp_path)
 
 
-NAMES_THAT_LEAVE = ["../x", "..", ".", "", ".hidden", "a/b", "a\\b", "/etc", "a\0b"]
+NO_NAMES = ["../x", "..", ".", "", ".hidden", "a/b", "a\\b", "/etc", "a\0b", "a" * 201, "ä" * 101]
 
 
-@pytest.mark.parametrize("name", NAMES_THAT_LEAVE)
-def test_a_name_that_would_leave_the_library_is_refused(stored: Path, name: str) -> None:
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_a_name_that_leaves_the_library_or_fits_no_file_system_is_refused(
+    stored: Path, name: str
+) -> None:
     with pytest.raises(RunError, match="cannot name a run"):
         find_run(stored.parent, name)
     with pytest.raises(RunError, match="cannot name a run"):
@@ -202,6 +204,26 @@ def test_a_run_is_found_renamed_and_deleted(stored: Path) -> None:
     assert [r.id for r in list_runs(library)] == ["first"]
     delete_run(path)
     assert list(library.iterdir()) == []
+
+
+def test_what_the_system_refuses_is_one_sentence(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(RunError, match=r"cannot rename run '.*lesson': Permission denied; check"):
+        rename_run(stored, "second")
+    with pytest.raises(RunError, match=r"cannot delete run '.*lesson': Permission denied; check"):
+        delete_run(stored)
+    assert load_meta(stored).name == "lesson-zero3"
+    assert [p.name for p in stored.parent.iterdir()] == ["lesson"]
+
+
+def test_a_path_that_fits_no_file_system_is_one_sentence(trace: Trace, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"cannot write run '.*': File name too long; check"):
+        save_run(trace, tmp_path / ("a" * 300))
 
 
 def test_a_run_is_not_renamed_over_another(trace: Trace, stored: Path) -> None:
