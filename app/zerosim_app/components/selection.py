@@ -20,6 +20,7 @@ _MEMBERS: Final = (
     Column("transfer_ns", "Transfer", "ns"),
     Column("end_ns", "Ended", "ns"),
 )
+_FOLDED: Final = "The run keeps one rank of each class; it stands for those of the {n_ranks:,} ranks that do the same."
 _WINDOW: Final = (
     Column("rank", "Rank", "count"),
     Column("window_ns", "Window", "ns"),
@@ -46,6 +47,9 @@ def span(trace: Trace, index: int) -> list[Component]:
     )
     parts: list[Component] = [head, _facts(facts)]
     together = tables.members(trace, index)
+    n_ranks = trace.meta.world_size
+    if n_ranks is not None and trace.meta.classes and len(trace.ranks) < n_ranks:
+        parts.append(html.P(_FOLDED.format(n_ranks=n_ranks), className="zs-note"))
     if together:
         parts.append(
             table("sel-members", _MEMBERS, together, label="The same collective on all ranks")
@@ -73,7 +77,7 @@ def _facts(facts: Mapping[str, Any]) -> html.Div:
         ("Issued", format_ns(facts["issued_ns"])),
         ("Layer", facts["unit"]),
         ("Step", facts["step"]),
-        ("Stream", facts["stream"]),
+        ("Stream", facts["stream"].replace("_", "-")),
         ("Elements", format_count(facts["elements"]) if facts["group"] else None),
         ("Full tensor", format_bytes(facts["nbytes"]) if facts["group"] else None),
         ("Sent by this rank", format_bytes(facts["wire_bytes"]) if facts["group"] else None),

@@ -17,8 +17,8 @@ LEAD: Final = (
     "simulated, run for real, or imported from a profiler, on one time axis."
 )
 COMMANDS: Final = (
-    ("zerosim simulate gpt2-1.5b -o my-run", "simulate a step, keep it as a run"),
-    ("zerosim trace --nproc 2 lesson-zero3 -o real", "run the same plan on real ranks"),
+    ("zerosim simulate gpt2-1.5b -o runs/my-run", "simulate a step, keep it as a run"),
+    ("zerosim trace --nproc 2 lesson-zero3 -o runs/real", "run the same plan on real ranks"),
 )
 _RECENT: Final = 6
 

@@ -58,6 +58,11 @@ def test_a_span_of_another_run_is_told(trace: Trace, tree: Any) -> None:
     assert "no longer in the run" in tree(selection.span(trace, 10**9)).text
 
 
+def test_a_rank_that_stands_for_others_is_said_to(tree: Any) -> None:
+    big = run(load_scenario("lesson-zero3", ["world_size=16384"]))
+    assert "stands for those of the 16,384 ranks" in tree(selection.span(big, 0)).text
+
+
 def test_an_area_is_named_by_its_times(trace: Trace, tree: Any) -> None:
     parts = tree(selection.area(trace, 0, 2_000_000))
     assert parts.text.startswith("Between 0 ns and 2 ms")
