@@ -31,9 +31,8 @@ def import_(files: Files, out: Out = None, name: Name = None, json: Json = False
 
     Formats: Kineto/Chrome JSON, plain or gzip. The quality report is part of the answer.
     """
-    name = name or (out.name if out else files[0].name.split(".")[0])
-    out = out or Path("runs") / name
-    trace = read(files, name=name)
+    trace = read(files, name=name or (out.name if out else None))
+    out = out or Path("runs") / trace.meta.name
     save_run(trace, out)
     log(f"stored {out}")
     summary = summarize(trace)

@@ -34,6 +34,7 @@ IMPORTERS: Final[Registry[Importer]] = Registry(
 def read(paths: Sequence[Path], *, name: str | None = None) -> Trace:
     """The trace in `paths`, one file a rank; a directory stands for its files.
 
+    Its name is `name`, else that of the only file or directory, else that of the folder of them all.
     In a directory, files of unknown format are left out with a warning. Raises TraceFileError for
     a file given by name that is no known trace, is damaged, or is too big.
     """
@@ -78,6 +79,9 @@ def _unknown(content: Content) -> TraceFileError:
 
 
 def _name(paths: Sequence[Path]) -> str:
-    first = paths[0]
-    whole = first.name if len(paths) == 1 else first.resolve().parent.name
-    return (whole if first.is_dir() else whole.split(".", 1)[0]) or first.name
+    first = paths[0].resolve()
+    if len(paths) > 1:
+        name = first.parent.name
+    else:
+        name = first.name if first.is_dir() else first.name.lstrip(".").split(".", 1)[0]
+    return name.lstrip(".") or "imported"

@@ -50,6 +50,15 @@ def test_the_name_is_given_or_that_of_the_file_or_folder(two_ranks: list[Path]) 
     assert read([two_ranks[0].parent]).meta.name == two_ranks[0].parent.name
 
 
+def test_a_path_without_a_name_of_its_own_still_names_the_run(
+    two_ranks: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(two_ranks[0].parent)
+    assert read([Path()]).meta.name == two_ranks[0].parent.name
+    hidden = two_ranks[0].rename(two_ranks[0].with_name(".trace.json"))
+    assert read([hidden]).meta.name == "trace"
+
+
 def test_a_folder_means_its_files_and_leaves_out_the_rest_aloud(two_ranks: list[Path]) -> None:
     (two_ranks[0].parent / "notes.txt").write_text("hello")
     (two_ranks[0].parent / ".hidden").write_text("hello")
