@@ -115,10 +115,15 @@ def list_runs(library: Path) -> tuple[StoredRun, ...]:
     )
 
 
+def run_path(library: Path, name: str) -> Path:
+    """Where a run of that name lies; refuses names that would leave the library. Raises RunError."""
+    _check_name(name)
+    return library / name
+
+
 def find_run(library: Path, run_id: str) -> Path:
-    """The directory of a run of the library; refuses names that would leave it. Raises RunError."""
-    _check_name(run_id)
-    path = library / run_id
+    """The directory of a run that is in the library. Raises RunError."""
+    path = run_path(library, run_id)
     if not _is_run(path):
         raise RunError(f"no run '{run_id}' in '{library}': `zerosim list runs` shows what there is")
     return path
@@ -138,8 +143,7 @@ def delete_run(path: Path) -> None:
 
 def rename_run(path: Path, new_name: str) -> Path:
     """Give a run another name in the same library. Raises RunError."""
-    _check_name(new_name)
-    target = path.with_name(new_name)
+    target = run_path(path.parent, new_name)
     if not _is_run(path):
         raise RunError(f"'{path}' is not a run: give a run directory")
     if target.exists():

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import zerosim
-from zerosim.errors import RuntimeFailedError, ScenarioError
+from zerosim.errors import RuntimeFailedError, ScenarioError, UnknownNameError
 from zerosim.scenario import Scenario, plan_of
 from zerosim.store import save_run
 from zerosim.trace import Trace
@@ -48,12 +48,12 @@ def trace(
     """Run a scenario on `nproc` real ranks of this machine, and return what they recorded.
 
     The run is stored as `out` if that is given, also when a rank fails: then as an unfinished one.
-    `progress` is told in words. Raises ScenarioError for what cannot be run,
+    `progress` is told in words. Raises InputError for what cannot be run,
     RuntimeFailedError if a rank dies; no process stays behind, whatever happens.
     """
     asked = as_real(scenario, nproc=nproc, steps=steps)
     if backend not in BACKENDS:
-        raise ScenarioError(f"backend is '{backend}': give {', '.join(BACKENDS)}")
+        raise UnknownNameError("backend", backend, BACKENDS)
     if importlib.util.find_spec("torch") is None:
         raise RuntimeFailedError("torch is not installed: pip install torch==2.13.0")
     check_memory(plan_of(asked), available_bytes())

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from zerosim.analysis.summary import summarize
-from zerosim.errors import RuntimeFailedError, ScenarioError
+from zerosim.errors import InputError, RuntimeFailedError
 from zerosim.scenario import load_scenario
 from zerosim.store import load_run
 from zerosim.trace import Flag, Trace
@@ -172,7 +172,7 @@ def test_real_ranks_override_the_scenarios_world_and_its_stragglers() -> None:
     ("words", "nproc", "backend", "message"),
     [
         ([], 0, "auto", "nproc is 0: give at least 1"),
-        ([], 2, "mpi", "backend is 'mpi': give auto, gloo, nccl"),
+        ([], 2, "mpi", "no backend 'mpi': known: auto, gloo, nccl"),
         (["dtype=int8"], 2, "auto", "real ranks cannot train in int8: give float64"),
         (["grad_dtype=int8"], 2, "auto", "real ranks cannot train in int8: give float64"),
         (["hidden=200000"], 2, "auto", "2 ranks of this scenario need .* lower layers"),
@@ -182,7 +182,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(
     words: list[str], nproc: int, backend: str, message: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    with pytest.raises(ScenarioError, match=message):
+    with pytest.raises(InputError, match=message):
         trace(load_scenario("lesson-zero3", words), nproc=nproc, backend=backend, out=out)
     assert not out.exists()
 

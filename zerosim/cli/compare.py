@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from zerosim.analysis.comparison import compare as compare_traces
-from zerosim.cli.output import Json, print_json, print_rows, print_table
+from zerosim.cli.options import Json
+from zerosim.cli.output import print_json, print_rows, print_table
 from zerosim.store import load_run
 from zerosim.units import format_ns
 

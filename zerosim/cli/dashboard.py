@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-Library = Annotated[Path, typer.Option("--library", help="The directory of the runs.")]
+from zerosim.cli.options import Library
+
 Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 picks one.")]
 

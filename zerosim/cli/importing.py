@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from zerosim.analysis.summary import summarize
-from zerosim.cli.output import Json, log, print_json, print_rows
-from zerosim.cli.summary import summary_rows
+from zerosim.cli.options import Json
+from zerosim.cli.output import log
+from zerosim.cli.summary import print_summary
 from zerosim.importers import read
-from zerosim.store import save_run
+from zerosim.store import run_path, save_run
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Trace files of the ranks.")]
 Out = Annotated[
@@ -32,11 +33,7 @@ def import_(files: Files, out: Out = None, name: Name = None, json: Json = False
     Formats: Kineto/Chrome JSON, plain or gzip. The quality report is part of the answer.
     """
     trace = read(files, name=name or (out.name if out else None))
-    out = out or Path("runs") / trace.meta.name
+    out = out or run_path(Path("runs"), trace.meta.name)
     save_run(trace, out)
     log(f"stored {out}")
-    summary = summarize(trace)
-    if json:
-        print_json(summary)
-    else:
-        print_rows(summary_rows(summary))
+    print_summary(summarize(trace), json=json)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from zerosim.cli.output import Json, print_json, print_table
+from zerosim.cli.options import Json, Library
+from zerosim.cli.output import print_json, print_table
 from zerosim.engine import ENGINES
 from zerosim.hardware import MACHINES
 from zerosim.registry import Registry
@@ -20,7 +21,6 @@ from zerosim.units import format_count
 What = Annotated[
     str, typer.Argument(metavar="WHAT", help="presets, schedules, clusters, engines or runs.")
 ]
-Library = Annotated[Path, typer.Option("--library", help="The directory of the runs.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -95,7 +95,7 @@ def _runs(library: Path) -> list[dict[str, Any]]:
     ]
 
 
-_LISTS = Registry(
+_LISTS: Final = Registry(
     "list",
     {
         "presets": _presets,

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import orjson
-import typer
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object in base units.")]
 
 
 def print_json(record: Mapping[str, Any]) -> None:
@@ -21,11 +18,11 @@ def print_rows(rows: list[tuple[str, str]]) -> None:
     """Write `name  value` lines to stdout, names aligned."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
-        sys.stdout.write(f"{name.ljust(width)}  {value}\n".rstrip(" ").rstrip("\n").rstrip() + "\n")
+        sys.stdout.write(f"{name.ljust(width)}  {value}".rstrip() + "\n")
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    """Write a plain table to stdout, columns aligned; numbers are right-aligned by their writer."""
+    """Write a plain table to stdout, columns aligned at their left."""
     every = [header, *rows]
     widths = [max(len(row[i]) for row in every) for i in range(len(header))]
     for row in every:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from zerosim.cli.output import Json, print_json, print_table
+from zerosim.cli.options import Json
+from zerosim.cli.output import print_json, print_table
 from zerosim.engine.parity import run_parity
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Peer programs (JSON).")]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from zerosim.cli.listing import list_
-from zerosim.cli.output import Json, log, print_json
+from zerosim.cli.options import Json, Library
+from zerosim.cli.output import log, print_json
 from zerosim.store import delete_run, find_run, rename_run
-
-Library = Annotated[Path, typer.Option("--library", help="The directory of the runs.")]
 
 
 def register(app: typer.Typer) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from zerosim.analysis.summary import summarize
-from zerosim.cli.output import Json, print_json, print_rows
-from zerosim.cli.summary import summary_rows
+from zerosim.cli.options import Json
+from zerosim.cli.summary import print_summary
 from zerosim.store import load_run
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
@@ -22,8 +22,4 @@ def register(app: typer.Typer) -> None:
 
 def show(run: Run, json: Json = False) -> None:
     """Print the summary of a stored run, whoever made it."""
-    summary = summarize(load_run(run))
-    if json:
-        print_json(summary)
-    else:
-        print_rows(summary_rows(summary))
+    print_summary(summarize(load_run(run)), json=json)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from zerosim.analysis.summary import summarize
-from zerosim.cli.output import Json, log, print_json, print_rows
+from zerosim.cli.options import Json, Words
+from zerosim.cli.output import log, print_json, print_rows
 from zerosim.cli.summary import padding_row, summary_rows
 from zerosim.partition import padded_unit
 from zerosim.scenario import Scenario, load_scenario, run, workload_of
@@ -16,10 +17,6 @@ from zerosim.store import save_run
 
 Source = Annotated[
     str, typer.Argument(metavar="SCENARIO", help="A preset, a TOML file, a run.json or a run.")
-]
-Words = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; may be repeated."),
 ]
 Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="RUN", help="Store the run here.")]
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from zerosim.cli.output import print_json, print_rows
 from zerosim.units import format_bytes, format_count, format_ns
 
 MOST_ORDER_CHARACTERS: Final = 400
+
+
+def print_summary(summary: Mapping[str, Any], *, json: bool) -> None:
+    """Write a run's figures to stdout, as JSON or as text."""
+    if json:
+        print_json(summary)
+    else:
+        print_rows(summary_rows(summary))
 
 
 def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:

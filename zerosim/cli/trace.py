@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from zerosim.analysis.summary import summarize
-from zerosim.cli.output import Json, log, print_json, print_rows
-from zerosim.cli.summary import summary_rows
+from zerosim.cli.options import Json, Words
+from zerosim.cli.output import log
+from zerosim.cli.summary import print_summary
 from zerosim.errors import InputError
-from zerosim.registry import Registry
 from zerosim.scenario import load_scenario
+from zerosim.store import run_path
 
 Source = Annotated[str, typer.Argument(metavar="SCENARIO", help="A preset, TOML file or run.")]
 Ranks = Annotated[int, typer.Option("--nproc", min=1, max=64, help="Ranks to start.")]
@@ -21,15 +22,12 @@ Out = Annotated[
     Path | None,
     typer.Option("-o", "--out", metavar="RUN", help="Store it here (runs/SCENARIO-NPROC-ranks)."),
 ]
-Words = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field; may be repeated."),
-]
 Steps = Annotated[int, typer.Option("--steps", min=1, help="Steps to run; the first warms up.")]
-Dtype = Annotated[str | None, typer.Option("--dtype", help="float32 or float64.")]
-Optimizer = Annotated[str | None, typer.Option("--optimizer", help="sgd, adam or adamw.")]
+Dtype = Annotated[
+    str | None, typer.Option("--dtype", help="float64, float32, bfloat16 or float16.")
+]
+Optimizer = Annotated[str | None, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")]
 Backend = Annotated[str, typer.Option("--backend", help="auto, gloo or nccl.")]
-_BACKENDS = Registry("backend", {"auto": "auto", "gloo": "gloo", "nccl": "nccl"})
 
 
 def register(app: typer.Typer) -> None:
@@ -63,13 +61,7 @@ def trace(
             f"real ranks need '{error.name}', which is not installed: "
             "pip install torch, then zerosim[runtime]"
         ) from None
-    out = out or Path("runs") / f"{chosen.name}-{nproc}-ranks"
-    result = launch.trace(
-        chosen, nproc=nproc, steps=steps, backend=_BACKENDS[backend], out=out, progress=log
-    )
+    out = out or run_path(Path("runs"), f"{chosen.name}-{nproc}-ranks")
+    result = launch.trace(chosen, nproc=nproc, steps=steps, backend=backend, out=out, progress=log)
     log(f"stored {out}")
-    summary = summarize(result)
-    if json:
-        print_json(summary)
-    else:
-        print_rows(summary_rows(summary))
+    print_summary(summarize(result), json=json)

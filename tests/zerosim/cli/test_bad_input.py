@@ -83,6 +83,16 @@ def test_a_wrong_toml_file_writes_no_run(
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 
+def test_a_scenarios_name_cannot_lead_a_run_out_of_the_library(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text('name = "../../elsewhere"\n')
+    assert run(["trace", "mine.toml"]) == 2
+    assert "'../../elsewhere-2-ranks' cannot name a run" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
 def test_a_run_is_not_stored_over_something_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ from zerosim.cli import VERBS, run
 Json = Callable[..., dict[str, Any]]
 ROOT = Path(__file__).parents[3]
 PEERS = ROOT / "tests" / "golden" / "peer"
+GLOO = ROOT / "tests" / "golden" / "gloo_ddp"
 
 SUMMARY = {
     *["name", "source", "world_size", "step_ns", "compute_ns", "comm_ns", "exposed_ns", "overlap"],
@@ -220,6 +221,17 @@ def test_a_command_answers_on_stdout_and_logs_to_stderr(
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"zerosim {__version__}\n"
+
+
+def test_an_import_without_a_place_lies_in_runs_under_its_name(
+    answer: Json, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    summary = answer("import", *(str(path) for path in sorted(GLOO.iterdir())))
+    assert summary.keys() == SUMMARY
+    assert (summary["name"], summary["source"]) == ("gloo_ddp", "imported")
+    assert [rank["rank"] for rank in summary["ranks"]] == [0, 1]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["gloo_ddp"]
 
 
 @pytest.mark.parametrize("verb", list(VERBS))
