@@ -37,6 +37,16 @@ def test_one_straggler_of_eight_splits_its_node_its_peers_and_the_rest() -> None
     assert folded.representatives == (0, 1, 2, 3)
 
 
+def test_equal_ranks_are_folded_as_refinement_would_fold_them() -> None:
+    axes = (Axis("world", 12), Axis("inner", 3), Axis("outer", 4, 3))
+    program = Program(12, (Timed(0, (), 0, 5),), axes, {})
+    shortcut = fold(program, EQUAL)
+    refined = fold(program, Variation(speed=((0, 1.0),)))
+    assert shortcut.representatives == refined.representatives == (0,)
+    assert shortcut.class_of.tolist() == refined.class_of.tolist()
+    assert [g.tolist() for g in shortcut.group_of] == [g.tolist() for g in refined.group_of]
+
+
 def test_equal_ranks_are_one_class_at_any_size() -> None:
     program = Program(16384, (Timed(0, (), 0, 5),), (Axis("world", 16384),), {})
     assert fold(program, EQUAL).n_classes == 1

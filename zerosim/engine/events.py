@@ -17,7 +17,6 @@ from zerosim.errors import PlanError
 from zerosim.units import NS_PER_S
 
 Process = Generator[simpy.Event, Any, None]
-_NEVER = -1
 
 
 def run(program: Program, folded: Folded, durations: list[Int | int], *, fluid: bool) -> Times:
@@ -43,6 +42,11 @@ def _by_stream(program: Program) -> list[list[int]]:
     return list(streams.values())
 
 
+def _never(n_classes: int, n_ops: int) -> list[list[float]]:
+    """A time of every class and op, all of them still to come. They are whole: so is the clock."""
+    return [[-1] * n_ops for _ in range(n_classes)]
+
+
 class _Run:
     """One simulation: when each op was issued, began and ended (by class), and who waits for it."""
 
@@ -55,18 +59,17 @@ class _Run:
         *,
         fluid: bool,
     ) -> None:
-        n_ops, classes = len(program.ops), range(folded.n_classes)
         self._env = env
         self._program = program
-        self._fluid = fluid
         self._fabric = Fabric(env)
+        self._shares = [fluid and bool(op.transfer and op.transfer.loads) for op in program.ops]
         self._durations = _rows(durations, folded.n_classes)
         self._group_of = [group.tolist() for group in folded.group_of]
         self._size = [np.bincount(group).tolist() for group in folded.group_of]
         self._issued, self._ready, self._started, self._ended = (
-            [[_NEVER] * n_ops for _ in classes] for _ in range(4)
+            _never(folded.n_classes, len(program.ops)) for _ in range(4)
         )
-        self._waiting: list[dict[int, simpy.Event]] = [{} for _ in classes]
+        self._waiting: list[dict[int, simpy.Event]] = [{} for _ in range(folded.n_classes)]
         self._meetings: dict[tuple[int, int], _Rendezvous] = {}
         self._demands: dict[tuple[Transfer, int, int], Demand] = {}
 
@@ -76,7 +79,7 @@ class _Run:
         Up to the next op that blocks, issue times are sums of costs: they need no events.
         """
         waiting, ended = self._waiting[c], self._ended[c]
-        now = 0
+        now: float = 0
         for i, op in enumerate(self._program.ops):
             self._issued[c][i] = now
             now += op.issue_ns
@@ -92,7 +95,9 @@ class _Run:
         """One stream of a class: its ops in order, each after its issue and what it waits for."""
         env, waiting, durations = self._env, self._waiting[c], self._durations[c]
         ready, started, ended = self._ready[c], self._started[c], self._ended[c]
-        alone = [not self._fluid and self._members(axis, c) == 1 for axis in range(len(self._size))]
+        alone = [
+            size[group[c]] == 1 for size, group in zip(self._size, self._group_of, strict=True)
+        ]
         for i in ops:
             op = self._program.ops[i]
             if ready[i] < 0:
@@ -102,12 +107,17 @@ class _Run:
             for before in op.after:
                 if ended[before] < 0:
                     yield self._until(waiting, before)
-            started[i] = int(env.now)
+            started[i] = env.now
             if op.axis is not None and not alone[op.axis]:
-                yield from self._meet(i, c, op.axis)
+                meeting = self._arrive(i, c, op.axis)
+                yield meeting
+                if meeting.ends:
+                    yield env.timeout(meeting.ends[c] - env.now)
+            elif op.axis is not None and self._shares[i]:
+                yield from self._move(i, c, op.axis)
             elif durations[i]:
                 yield env.timeout(durations[i])
-            ended[i] = int(env.now)
+            ended[i] = env.now
             if i in waiting:
                 waiting.pop(i).succeed()
 
@@ -127,40 +137,39 @@ class _Run:
             event = waiting[i] = self._env.event()
         return event
 
-    def _members(self, axis: int, c: int) -> int:
-        """How many classes meet in the group of `c`."""
-        size: int = self._size[axis][self._group_of[axis][c]]
-        return size
-
-    def _meet(self, i: int, c: int, axis: int) -> Process:
-        """Arrive at a collective and leave it; the last to arrive moves the bytes for all."""
-        group, size = self._group_of[axis][c], self._members(axis, c)
-        if size == 1:
-            yield from self._transfer(i, c, axis, group)
-            return
-        meeting = self._meetings.setdefault((i, group), _Rendezvous(self._env, size))
+    def _arrive(self, i: int, c: int, axis: int) -> _Rendezvous:
+        """Arrive at a collective; the last to arrive sets off its end, for all who wait for it."""
+        group = self._group_of[axis][c]
+        meeting = self._meetings.get((i, group))
+        if meeting is None:
+            meeting = _Rendezvous(self._env, self._size[axis][group])
+            self._meetings[i, group] = meeting
+        meeting.missing -= 1
+        if meeting.missing:
+            return meeting
+        del self._meetings[i, group]
         ring = self._program.ops[i].ring
-        if not meeting.arrive():
-            yield meeting
-        elif ring is not None:
-            starts = np.asarray([started[i] for started in self._started], dtype=np.int64)
-            meeting.leave(ring_ends(starts, ring).tolist())
-        else:
-            yield from self._transfer(i, c, axis, group)
-            meeting.succeed()
         if ring is not None:
-            yield self._env.timeout(meeting.ends[c] - int(self._env.now))
+            starts = np.asarray([started[i] for started in self._started], dtype=np.int64)
+            meeting.ends = ring_ends(starts, ring).tolist()
+            meeting.succeed()
+        elif self._shares[i]:
+            self._env.process(self._move(i, c, axis, meeting))
+        else:
+            meeting.succeed_after(self._durations[c][i])
+        return meeting
 
-    def _transfer(self, i: int, c: int, axis: int, group: int) -> Process:
-        moved = self._program.ops[i].transfer
-        if not self._fluid or moved is None or not moved.loads:
-            yield self._env.timeout(self._durations[c][i])
-            return
+    def _move(self, i: int, c: int, axis: int, meeting: _Rendezvous | None = None) -> Process:
+        """Move the bytes of a collective over links that others may use, too."""
+        moved = self._program.ops[i].transfer or Transfer(0, ())
         wire_ns = self._durations[c][i] - moved.latency_ns
         if moved.latency_ns:
             yield self._env.timeout(moved.latency_ns)
         if wire_ns > 0:
+            group = self._group_of[axis][c]
             yield self._fabric.transfer(wire_ns, self._demand(moved, wire_ns, axis, group))
+        if meeting is not None:
+            meeting.succeed()
 
     def _demand(self, moved: Transfer, wire_ns: int, axis: int, group: int) -> Demand:
         key = (moved, axis, group)
@@ -187,19 +196,15 @@ def _rows(durations: list[Int | int], n_classes: int) -> list[list[int]]:
 
 
 class _Rendezvous(simpy.Event):
-    """The end of a collective: whoever arrives waits for it; the last one sets it off."""
+    """The end of a collective for all its members; with a ring, `ends` are the end of each class."""
 
     def __init__(self, env: simpy.Environment, size: int) -> None:
         super().__init__(env)
-        self._missing = size
-        self.ends: list[int] = []
+        self.missing = size
+        self.ends: list[float] = []
 
-    def arrive(self) -> bool:
-        """Count a member in; True for the last one."""
-        self._missing -= 1
-        return self._missing == 0
-
-    def leave(self, ends: list[int]) -> None:
-        """Let every member go at its own end."""
-        self.ends = ends
-        self.succeed()
+    def succeed_after(self, delay: int) -> None:
+        """Succeed when `delay` ns have passed."""
+        self._ok = True
+        self._value = None
+        self.env.schedule(self, delay=delay)

@@ -45,12 +45,13 @@ def fold(program: Program, variation: Variation) -> Folded:
     uneven = any(op.ring is not None for op in program.ops) and bool(variation.speed)
     if variation.every_rank_differs or uneven:
         return unfolded(program)
-    class_of = np.zeros(n, dtype=np.int64)
-    if variation.speed:
-        factors = np.ones(n)
-        for rank, factor in variation.speed:
-            factors[rank] = factor
-        class_of = np.unique(factors, return_inverse=True)[1].astype(np.int64)
+    if not variation.speed:
+        one = np.zeros(1, dtype=np.int64)
+        return Folded(np.zeros(n, dtype=np.int64), (0,), tuple(one for _ in program.axes))
+    factors = np.ones(n)
+    for rank, factor in variation.speed:
+        factors[rank] = factor
+    class_of = np.unique(factors, return_inverse=True)[1].astype(np.int64)
     groups = [instance(axis, n) for axis in program.axes]
     class_of = _refined(class_of, groups)
     return _folded(class_of, groups)

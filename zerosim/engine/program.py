@@ -171,6 +171,8 @@ def durations(program: Program, variation: Variation, ranks: Sequence[int]) -> l
 
     Jitter of an op is drawn from (seed, op) for ranks in order, so it depends on nothing else.
     """
+    if variation == EQUAL:
+        return [op.duration_ns for op in program.ops]
     given = dict(variation.durations)
     factors = np.ones(program.n_ranks)
     for rank, factor in variation.speed:
