@@ -28,7 +28,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One thing to do. `after` are ids of earlier ops; `elements` of a collective are the full tensor's.
+    """One thing to do. `after` are ids of earlier ops; `elements` of a collective: the full tensor's.
 
     `flops` and `memory_bytes` are the work of a compute op; `blocks` makes the host wait for its end.
     """
@@ -140,7 +140,7 @@ def _check_allocation(allocation: Allocation, owner: str) -> None:
 
 @dataclass(slots=True)
 class PlanWriter:
-    """Writes a plan op by op, in issue order; `written` takes what it has made so far."""
+    """Writes a plan op by op, in issue order; each op belongs to the current step and micro-batch."""
 
     ops: list[Op] = field(default_factory=list)
     step: int = 1

@@ -7,6 +7,7 @@ import signal
 import sys
 import traceback
 from pathlib import Path
+from typing import Final
 
 import torch
 import torch.distributed as dist
@@ -17,7 +18,7 @@ from zerosim_runtime.rank import make_trainer, open_rank, stop, train
 from zerosim_runtime.recorder import Recorder
 from zerosim_runtime.watch import Terminated, raise_terminated, watch
 
-_SWITCH_S = 1e-4
+_SWITCH_S: Final = 1e-4
 """How soon a waiting thread gets the interpreter; with Python's 5 ms the ends of collectives are late."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,7 @@ from zerosim.analysis.steps import last_complete_step, slowest_window
 from zerosim.kinds import COMMUNICATION, COMPUTE, MEMORY, Kind
 from zerosim.trace import Flag, StepWindow, Trace
 
-_COMPUTE = tuple(k for k in (*COMPUTE, *MEMORY) if k is not Kind.OPTIMIZER)
+_COMPUTE: Final = tuple(k for k in (*COMPUTE, *MEMORY) if k is not Kind.OPTIMIZER)
 
 
 @dataclass(frozen=True, slots=True)

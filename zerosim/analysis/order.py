@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Final
 
 import polars as pl
 
@@ -10,7 +11,7 @@ from zerosim.analysis.steps import steady_step
 from zerosim.kinds import COMMUNICATION, ORDERED, PREFIX, Kind
 from zerosim.trace import Trace
 
-_PHASES = (Kind.FORWARD, Kind.BACKWARD)
+_PHASES: Final = (Kind.FORWARD, Kind.BACKWARD)
 
 
 def issue_order(trace: Trace) -> str | None:

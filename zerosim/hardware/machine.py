@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from zerosim.cluster import Cluster, Device, Host, Link
 
@@ -49,12 +50,13 @@ class Machine:
         )
 
 
-NCCL_BASE_S = 8.4e-6
-NVLINK_HOP_S = 3.4e-6
-NETWORK_HOP_S = 14e-6
-NCCL_SOURCE = "NVIDIA/nccl src/graph/tuning.cc @5067397: ring, Simple protocol"
-HOST = Host(issue_s=5e-6, collective_s=22e-6)
-HOST_SOURCE = (
+NCCL_SOURCE: Final = "NVIDIA/nccl src/graph/tuning.cc @5067397: ring, Simple protocol"
+NCCL_BASE_S: Final = 8.4e-6
+NVLINK_HOP_S: Final = 3.4e-6
+NETWORK_HOP_S: Final = 14e-6
+"""All three from NCCL_SOURCE: latency of any ring collective, and of one hop on either link."""
+HOST: Final = Host(issue_s=5e-6, collective_s=22e-6)
+HOST_SOURCE: Final = (
     "kernel launch 4-6 µs assumed; a collective 22-25 µs fitted on the published 8xH200 "
     "all-reduce curve (stas00/ml-engineering @744d01e)"
 )

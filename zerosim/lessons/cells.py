@@ -82,7 +82,7 @@ def _fixed(plan: Plan, workload: Workload, numerics: Numerics, ops: Iterable[Op]
     for op in ops:
         if op.kind is Kind.FILL and op.bucket is not None and op.unit:
             in_bucket.setdefault(op.bucket, set()).add(op.unit)
-    persistent = Counter({a.kind: 0 for a in plan.persistent})
+    persistent: Counter[str] = Counter()
     for allocation in plan.persistent:
         persistent[allocation.kind] += allocation.nbytes
     return _Fixed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from zerosim.lessons.questions import Question, Subject, questions
 from zerosim.lessons.states import State, states
@@ -36,7 +37,7 @@ class Lesson:
     questions: tuple[Question, ...]
 
 
-LESSONS = Registry(
+LESSONS: Final = Registry(
     "lesson",
     {
         "zero3": Outline(

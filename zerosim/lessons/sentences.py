@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from zerosim.kinds import Kind
 from zerosim.lessons.cells import Held
@@ -159,7 +160,7 @@ def _frees(told: Story, op: Op, kind: str) -> bool:
     return any(told.made.get(key) == kind for key in op.frees)
 
 
-_TELLERS = {
+_TELLERS: Final = {
     Kind.ALL_GATHER: _gather,
     Kind.FORWARD: _forward,
     Kind.BACKWARD: _backward,

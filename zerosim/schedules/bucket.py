@@ -33,11 +33,6 @@ class Bucket:
         """Elements of the whole bucket, padding included."""
         return sum(part.elements for part in self.parts)
 
-    @property
-    def last_unit(self) -> int:
-        """The unit whose part completes the bucket."""
-        return self.parts[-1].unit
-
 
 def buckets(
     workload: Workload,
@@ -49,8 +44,9 @@ def buckets(
 ) -> tuple[Bucket, ...]:
     """Cut the parameters of `units`, in that order, into buckets; each is padded to `n_ranks`.
 
-    Within a unit the last parameter comes first, as gradients do. A bucket closes when its size reaches or passes `cap_bytes` (torch's reducer.cpp), or at the end
-    of a unit if the cap is None. Parameters are never split.
+    Within a unit the last parameter comes first, as gradients do. A bucket closes when its size
+    reaches or passes `cap_bytes` (torch's reducer.cpp), or at the end of a unit if the cap is None.
+    Parameters are never split.
     """
     closed: list[list[Part]] = []
     parts: dict[int, int] = {}
@@ -229,8 +225,8 @@ def fill(
 ) -> tuple[tuple[Bucket, int], ...]:
     """Put a unit's gradients into its buckets, and drop them if `drop`; returns the full buckets.
 
-    With `flat` a bucket's buffer is allocated with its first part, else the gradients are views of it.
-    Each full bucket comes with the id of the op that completed it.
+    With `flat` a bucket's buffer is allocated with its first part, else the gradients are views of
+    it. Each full bucket comes with the id of the op that completed it.
     """
     full: list[tuple[Bucket, int]] = []
     for bucket, part in draft.pieces[unit]:

@@ -111,7 +111,9 @@ def _gathered(unit: int) -> str:
 class _Gathers:
     """Which units are gathered, by which op, and what the next gather must wait for (in_flight).
 
-    `n_uses`: how many layers compute with each unit; `sizes`: its padded elements; `updated`: the last update of the parameters.
+    `n_uses`: how many layers compute with each unit; `sizes`: its padded elements; `updated`: the
+    last update of the parameters; `live`: the gather of each gathered unit; `releases`: the ops that
+    freed one; `counted`: gathers that count towards the limit.
     """
 
     draft: share.Draft
