@@ -56,7 +56,7 @@ _HELP: Final = (
         (
             (("W", "S"), "zoom in, out at the cursor; the wheel does the same"),
             (("A", "D"), "move left, right; dragging does the same"),
-            (("F",), "fit the selection, or the whole run"),
+            (("F",), "fit the selection, or else the step"),
             ((",", "."), "previous, next span on the row"),
         ),
     ),
