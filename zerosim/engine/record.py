@@ -97,7 +97,7 @@ def _columns(plan: Plan, backend: str) -> dict[str, pl.Series]:
     nbytes = [op.nbytes for op in ops]
     columns: dict[str, list[Any]] = {
         "stream": [op.stream for op in ops],
-        "kind": [op.kind.value for op in ops],
+        "kind": [op.kind for op in ops],
         "name": [op.name for op in ops],
         "unit": [op.unit for op in ops],
         "step": [op.step for op in ops],

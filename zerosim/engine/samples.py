@@ -67,7 +67,7 @@ def sampled(plan: Plan, held: Int, program: Program, folded: Folded, times: Time
         {
             "time_ns": when[kept],
             "rank": np.asarray(folded.representatives, dtype=np.int32)[of_class[kept]],
-            "counter": names.gather(counter[kept]),
+            "counter": names.gather(counter[kept].astype(np.uint32)),
             "value": value[kept],
         }
     )
@@ -82,7 +82,8 @@ def _wide(change: Int, n_classes: int) -> Int:
 
 def _sums(change: Int, series: Int) -> Int:
     """Running sums of `change`, each of the interleaved `series` for itself."""
-    apart = np.argsort(series.astype(np.int32), kind="stable")
+    # Numbers of 16 bits or fewer are sorted by radix, without comparing them.
+    apart = series.astype(np.min_scalar_type(int(series.max(initial=0)))).argsort(kind="stable")
     total = change[apart].cumsum()
     first = np.flatnonzero(np.diff(series[apart], prepend=-1))
     before = total[first] - change[apart][first]

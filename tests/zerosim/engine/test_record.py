@@ -8,8 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from zerosim.engine import ENGINES
+from zerosim.engine import ENGINES, simulate
 from zerosim.errors import UnknownNameError
+from zerosim.hardware import MACHINES
+from zerosim.kinds import Kind
+from zerosim.plan import Axis, Plan, PlanWriter
 from zerosim.scenario import Scenario, load_scenario, run
 from zerosim.trace import StateBytes, Trace, expand
 
@@ -90,6 +93,21 @@ def test_a_step_lasts_from_its_first_issue_to_its_last_end(unit: Unit) -> None:
         (1, 1, 0, 224),
         (1, 2, 224, 448),
     ]
+
+
+def test_a_plan_that_holds_and_sends_nothing_has_no_samples() -> None:
+    writer = PlanWriter()
+    writer.compute(Kind.FORWARD, "0", flops=50)
+    plan = Plan("p", 2, tuple(writer.ops), (Axis("world", 2),))
+    trace = simulate(plan, MACHINES["classroom"].cluster(2, "float32"))
+    assert trace.spans["end_ns"].to_list() == [1, 1]
+    assert trace.samples.height == 0
+
+
+def test_link_rates_begin_with_the_last_arrival(unit: Unit) -> None:
+    trace = run(Scenario.from_dict(unit("ddp", bucket_bytes=72) | {"run": {"stragglers": "1:2"}}))
+    # Rank 0 is there after 72 s, rank 1 after 144 s; 72 bytes at 1 B/s.
+    assert counter(trace, "link.nvswitch") == [(144, 1), (216, 0)]
 
 
 def test_an_unknown_engine_gets_a_suggestion() -> None:
