@@ -14,6 +14,8 @@ from zerosim_app.config import MAX_UPLOAD_BYTES, examples_path
 from zerosim_app.jobs import Jobs, put_jobs
 from zerosim_app.shelf import Shelf, put_shelf
 
+_IMPORTED_MODULES: Final = r"^[123]\d_zs_.*\.mjs$"
+"""Modules that 40_zs_mount.mjs imports itself: Dash would load each of them a second time."""
 _INDEX: Final = """<!DOCTYPE html>
 <html lang="en">
   <head>
@@ -54,6 +56,7 @@ def create_app(
         use_pages=True,
         pages_folder="",
         assets_folder=str(Path(__file__).parent / "assets"),
+        assets_ignore=_IMPORTED_MODULES,
         title="zerosim",
         update_title="",
         suppress_callback_exceptions=True,

@@ -54,10 +54,14 @@ _HELP: Final = (
     (
         "Timeline (when it has the focus)",
         (
-            (("W", "S"), "zoom in, out at the cursor; the wheel does the same"),
-            (("A", "D"), "move left, right; dragging does the same"),
+            (("W", "S"), "zoom in, out at the cursor; so do + and -, and the wheel"),
+            (("A", "D"), "move left, right; so do ← and →, and dragging"),
+            (("↑", "↓"), "scroll the rows"),
             (("F",), "fit the selection, or else the step"),
+            (("Home",), "fit the step"),
             ((",", "."), "previous, next span on the row"),
+            (("Space",), "play or pause the cursor"),
+            (("Shift",), "with a drag, or a drag on the ruler: measure an area"),
         ),
     ),
 )
