@@ -12,8 +12,8 @@ from typing import Final
 import torch
 import torch.distributed as dist
 
+from zerosim_runtime.assignment import read_assignment
 from zerosim_runtime.collectives import PeerLostError, choose_backend, start_group
-from zerosim_runtime.job import read_job
 from zerosim_runtime.rank import make_trainer, open_rank, stop, train
 from zerosim_runtime.recorder import Recorder
 from zerosim_runtime.watch import Terminated, raise_terminated, watch
@@ -23,17 +23,17 @@ _SWITCH_S: Final = 1e-4
 
 
 def main(directory: Path) -> int:
-    """Run the job in `directory` as the rank that torchrun says; returns the exit code."""
+    """Carry out the assignment in `directory` as the rank that torchrun says; returns the exit code."""
     signal.signal(signal.SIGTERM, raise_terminated)
     watch(directory)
     sys.setswitchinterval(_SWITCH_S)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    job, scenario = read_job(directory)
-    backend = choose_backend(job.backend, int(os.environ["LOCAL_WORLD_SIZE"]))
-    start_group(job.timeout_s)
-    recorder = open_rank(directory, backend, poison=job.poison)
+    assignment, scenario = read_assignment(directory)
+    backend = choose_backend(assignment.backend, int(os.environ["LOCAL_WORLD_SIZE"]))
+    start_group(assignment.timeout_s)
+    recorder = open_rank(directory, backend, poison=assignment.poison)
     try:
-        trainer = make_trainer(scenario, recorder, backend=backend, timeout_s=job.timeout_s)
+        trainer = make_trainer(scenario, recorder, backend=backend, timeout_s=assignment.timeout_s)
         train(trainer)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the record must say so
         return _failed(recorder, error)

@@ -49,19 +49,16 @@ def measure_offsets(now: Callable[[], int] = time.perf_counter_ns) -> tuple[Offs
 
 
 def _offset(peer: int, now: Callable[[], int]) -> Offset:
-    best: Offset | None = None
-    for _ in range(_ROUNDS):
-        before = now()
-        _send(peer, before)
-        there = _receive(peer)
-        after = now()
-        error = (after - before + 1) // 2
-        if best is None or error < best.error_ns:
-            middle = (before + after) // 2
-            best = Offset(peer, middle, there - middle, error)
-    if best is None:
-        raise AssertionError
-    return best
+    return min((_round(peer, now) for _ in range(_ROUNDS)), key=lambda offset: offset.error_ns)
+
+
+def _round(peer: int, now: Callable[[], int]) -> Offset:
+    before = now()
+    _send(peer, before)
+    there = _receive(peer)
+    after = now()
+    middle = (before + after) // 2
+    return Offset(peer, middle, there - middle, (after - before + 1) // 2)
 
 
 def _send(peer: int, value: int) -> None:

@@ -21,9 +21,9 @@ from zerosim.errors import RuntimeFailedError, ScenarioError, UnknownNameError
 from zerosim.scenario import Scenario, plan_of
 from zerosim.store import save_run
 from zerosim.trace import Trace
+from zerosim_runtime.assignment import LOCK_FILE, Assignment, write_assignment
 from zerosim_runtime.capacity import available_bytes, check_memory
 from zerosim_runtime.failure import describe_failure
-from zerosim_runtime.job import LOCK_FILE, Job, write_job
 from zerosim_runtime.merge import merge
 from zerosim_runtime.records import read_record, steps_done
 
@@ -58,7 +58,7 @@ def trace(
         raise RuntimeFailedError("torch is not installed: pip install torch==2.13.0")
     check_memory(plan_of(asked), available_bytes())
     with _working_directory() as directory:
-        write_job(Job(asked.to_dict(), backend, timeout_s, poison), directory)
+        write_assignment(Assignment(asked.to_dict(), backend, timeout_s, poison), directory)
         command = ["-m", "zerosim_runtime", str(directory)]
         tell = progress or _silent
         tell(f"starting {nproc} ranks")

@@ -26,7 +26,7 @@ from zerosim.trace import (
     Trace,
     make_trace,
 )
-from zerosim_runtime.job import read_job
+from zerosim_runtime.assignment import read_assignment
 from zerosim_runtime.ledger import samples, states
 from zerosim_runtime.records import Done, Offset, Record, read_record, shift
 
@@ -34,9 +34,9 @@ from zerosim_runtime.records import Done, Offset, Record, read_record, shift
 def merge(directory: Path, *, failure: str | None = None) -> Trace:
     """The trace of what ranks left in `directory`; unfinished if there was a `failure`.
 
-    Raises RunError if there is no job, RuntimeFailedError if no op was recorded or ranks disagree.
+    Raises RunError if there is no assignment, RuntimeFailedError if no op was recorded or ranks disagree.
     """
-    _, scenario = read_job(directory)
+    _, scenario = read_assignment(directory)
     found = (read_record(directory, rank) for rank in range(scenario.cluster.world_size))
     raw = tuple(record for record in found if record is not None and record.rows)
     if not raw:
@@ -116,7 +116,7 @@ def tie(plan: Plan, records: Sequence[Record]) -> dict[tuple[int, int], int]:
 
     Raises RuntimeFailedError if two ranks took different ops for it.
     """
-    first: dict[tuple[str | None, int], tuple[int, Op]] = {}
+    first: dict[tuple[str | None, int], tuple[int, int, Op]] = {}
     tied: dict[tuple[int, int], int] = {}
     for record in records:
         counts: dict[str | None, int] = {}
@@ -126,13 +126,13 @@ def tie(plan: Plan, records: Sequence[Record]) -> dict[tuple[int, int], int]:
                 continue
             place = (op.communicator, counts.get(op.communicator, 0))
             counts[op.communicator] = place[1] + 1
-            rank, other = first.setdefault(place, (record.rank, op))
+            number, rank, other = first.setdefault(place, (len(first), record.rank, op))
             if other.id != op.id:
                 raise RuntimeFailedError(
                     f"rank {rank} and rank {record.rank} disagree: '{other.name}' of step "
                     f"{other.step} met '{op.name}' of step {op.step}"
                 )
-            tied[record.rank, op.id] = list(first).index(place)
+            tied[record.rank, op.id] = number
     return tied
 
 

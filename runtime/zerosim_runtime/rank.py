@@ -122,7 +122,9 @@ def dtype_of(name: str) -> torch.dtype:
     """The torch dtype of that name. Raises RuntimeFailedError if torch has none."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
-        raise RuntimeFailedError(f"torch has no dtype '{name}': give float64, float32, bfloat16 or float16")
+        raise RuntimeFailedError(
+            f"torch has no dtype '{name}': give float64, float32, bfloat16 or float16"
+        )
     return dtype
 
 

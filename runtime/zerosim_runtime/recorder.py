@@ -74,10 +74,10 @@ class Recorder:
         self.memory.changes.clear()
         self.file.flush()
 
-    def close(self, status: str, message: str = "", op: int | None = None) -> None:
+    def close(self, status: str, message: str = "") -> None:
         """Write what is left, and how it ended."""
         self.flush(everything=True)
-        self.write(status=status, message=message, op=op, time=self.now())
+        self.write(status=status, message=message, time=self.now())
         self.file.close()
         self.progress.close()
 

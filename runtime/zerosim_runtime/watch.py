@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
-from zerosim_runtime.job import LOCK_FILE
+from zerosim_runtime.assignment import LOCK_FILE
 
 _GRACE_S: Final = 10.0
 _PERIOD_S: Final = 1.0

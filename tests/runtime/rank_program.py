@@ -16,9 +16,9 @@ from tests.runtime.cases import Case, cases_of
 from zerosim.scenario import Scenario
 from zerosim_runtime import actions
 from zerosim_runtime.actions import Rank
+from zerosim_runtime.assignment import Assignment, write_assignment
 from zerosim_runtime.clock import measure_offsets, one_clock
 from zerosim_runtime.collectives import start_group
-from zerosim_runtime.job import Job, write_job
 from zerosim_runtime.layout import Lane, Slot
 from zerosim_runtime.optimizer import Settings
 from zerosim_runtime.rank import Trainer, make_trainer, open_rank, stop, train
@@ -57,7 +57,7 @@ def judge(case: Case, directory: Path) -> Verdict:
     scenario, settings = Scenario.from_dict(case.scenario), Settings(lr=case.lr)
     directory.mkdir(exist_ok=True)
     if dist.get_rank() == 0:
-        write_job(Job(scenario.to_dict(), "gloo", 60), directory)
+        write_assignment(Assignment(scenario.to_dict(), "gloo", 60), directory)
     recorder = open_rank(directory, "gloo", poison=True)
     trainer = make_trainer(scenario, recorder, backend="gloo", timeout_s=60, settings=settings)
     restore = plant(case.bug, trainer)

@@ -124,7 +124,7 @@ def test_ranks_that_recorded_no_op_make_no_trace(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [None, b"", b"[]", b'{"scenario": {}, "backend": 1}', b"{"])
 def test_a_directory_without_a_whole_job_is_refused(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
-        (tmp_path / "job.json").write_bytes(content)
+        (tmp_path / "assignment.json").write_bytes(content)
     with pytest.raises(RunError, match="holds no records of ranks"):
         merge(tmp_path)
 

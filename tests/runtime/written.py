@@ -10,7 +10,7 @@ import polars as pl
 
 from zerosim.scenario import Scenario, load_scenario, run
 from zerosim.trace import Trace
-from zerosim_runtime.job import Job, write_job
+from zerosim_runtime.assignment import Assignment, write_assignment
 from zerosim_runtime.records import NOW
 
 HEADER = {
@@ -34,7 +34,7 @@ def lesson(n_ranks: int = 2, steps: int = 2) -> Scenario:
 def write_records(directory: Path, scenario: Scenario, **ahead_ns: int) -> Trace:
     """Write the simulated run of `scenario` as records; `rank_1=5` puts that rank's clock 5 ns ahead."""
     directory.mkdir(exist_ok=True)
-    write_job(Job(scenario.to_dict(), "gloo", 60), directory)
+    write_assignment(Assignment(scenario.to_dict(), "gloo", 60), directory)
     simulated = run(scenario)
     for rank in simulated.ranks:
         shift = ahead_ns.get(f"rank_{rank}", 0)

@@ -11,13 +11,13 @@ import orjson
 from zerosim.errors import RunError, ZerosimError
 from zerosim.scenario import Scenario
 
-JOB_FILE: Final = "job.json"
+ASSIGNMENT_FILE: Final = "assignment.json"
 LOCK_FILE: Final = "launcher.lock"
 """Locked as long as the launcher lives; a rank that gets the lock knows that it is alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Assignment:
     """A scenario to run for real.
 
     `backend`: auto, gloo or nccl. `timeout_s`: how long a collective may take. `poison`: new memory is
@@ -30,16 +30,16 @@ class Job:
     poison: bool = False
 
 
-def write_job(job: Job, directory: Path) -> None:
-    """Write a job for the ranks to read."""
-    (directory / JOB_FILE).write_bytes(orjson.dumps(asdict(job)))
+def write_assignment(assignment: Assignment, directory: Path) -> None:
+    """Write an assignment for the ranks to read."""
+    (directory / ASSIGNMENT_FILE).write_bytes(orjson.dumps(asdict(assignment)))
 
 
-def read_job(directory: Path) -> tuple[Job, Scenario]:
-    """Read a job, and the scenario in it. Raises RunError."""
+def read_assignment(directory: Path) -> tuple[Assignment, Scenario]:
+    """Read an assignment, and the scenario in it. Raises RunError."""
     try:
-        job = Job(**orjson.loads((directory / JOB_FILE).read_bytes()))
-        return job, Scenario.from_dict(job.scenario)
+        assignment = Assignment(**orjson.loads((directory / ASSIGNMENT_FILE).read_bytes()))
+        return assignment, Scenario.from_dict(assignment.scenario)
     except (OSError, orjson.JSONDecodeError, TypeError, ZerosimError) as error:
         raise RunError(
             f"'{directory}' holds no records of ranks ({error}): give what `trace` left behind"
