@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.scenarios import EVERY_SCHEDULE, FEW, carried_out, ranks_of, records
-from zerosim.kinds import Kind
+from zerosim.kinds import MEMORY_KINDS, Kind
 from zerosim.partition import padded_unit
 from zerosim.scenario import numerics_of, workload_of
 
@@ -37,18 +38,16 @@ def test_memory_is_never_negative_and_back_at_its_base_after_the_last_op(
 @FEW
 def test_memory_in_use_is_the_sum_of_its_kinds(schedule: str, data: st.DataObject) -> None:
     _, _, _, trace = carried_out(data.draw(records(schedule)))
-    now: dict[tuple[int, str], int] = defaultdict(int)
-    samples = trace.samples.with_columns(pl.col("counter").cast(pl.String))
-    for (rank, _), rows in samples.group_by("rank", "time_ns", maintain_order=True):
-        now.update({(rank, c): v for c, v in rows.select("counter", "value").rows()})
-        kinds = sum(
-            value
-            for (of, counter), value in now.items()
-            if of == rank
-            and counter.startswith("memory.")
-            and counter not in ("memory.allocated", "memory.in_use")
-        )
-        assert now[rank, "memory.in_use"] == kinds
+    rows = trace.samples.with_columns(pl.col("counter").cast(pl.String)).rows()
+    now: dict[str, int] = defaultdict(int)
+    for (time_ns, rank, counter, value), following in pairwise([*rows, (None, None, "", 0)]):
+        now[counter] = value
+        if following[:2] == (time_ns, rank):
+            continue  # more happens at this moment
+        kinds = sum(now[f"memory.{kind}"] for kind in MEMORY_KINDS)
+        assert now["memory.in_use"] == kinds
+        if following[1] != rank:
+            now.clear()
 
 
 @given(data=st.data())

@@ -17,12 +17,13 @@ import orjson
 
 from zerosim.engine.folding import fold
 from zerosim.engine.maxplus import solve
-from zerosim.engine.program import Program, Ring, Timed, Variation, durations
+from zerosim.engine.program import MOST_NS, Program, Ring, Timed, Variation, durations
 from zerosim.errors import InputError
 from zerosim.plan import Axis
 from zerosim.units import NS_PER_S, NS_PER_US
 
 MAX_BYTES: Final = 256 * 2**20
+MOST_RANKS: Final = 2**20
 _COMPUTE: Final = ("F", "B", "OPT")
 _COLLECTIVE: Final = ("AG", "RS")
 
@@ -54,7 +55,7 @@ def run_parity(path: Path) -> Parity:
         raise InputError(f"cannot read peer program '{path}' ({error}): give a JSON file") from None
     try:
         return _run(record)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise InputError(
             f"'{path}' is no peer program ({type(error).__name__}: {error}): see docs/parity.md"
         ) from None
@@ -78,8 +79,10 @@ def _run(record: dict[str, Any]) -> Parity:
 
 
 def _program(record: dict[str, Any], n: int) -> tuple[Program, Variation]:
-    sizes = [int(dimension.removeprefix("ring:")) for dimension in record["topology"]]
-    if n < 1 or any(size < 1 for size in sizes) or math.prod(sizes) != n:
+    sizes = [int(str(dimension).removeprefix("ring:")) for dimension in record["topology"]]
+    if not 1 <= n <= MOST_RANKS:
+        raise InputError(f"n_ranks is {n}: give 1 to {MOST_RANKS}")
+    if any(size < 1 for size in sizes) or math.prod(sizes) != n:
         raise InputError(f"topology {record['topology']} is not of {n} ranks: make them agree")
     rings = {kind: _ring(kind, sizes, record) for kind in _COLLECTIVE}
     ops: list[Timed] = []
@@ -115,16 +118,20 @@ def _program(record: dict[str, Any], n: int) -> tuple[Program, Variation]:
             for i, op in enumerate(ops)
             if op.axis is None
         ]
+    longest = sum(op.duration_ns for op in ops) + sum(max(row) for _, row in given)
+    if longest > MOST_NS:
+        raise InputError(f"the program lasts up to {longest} ns, over {MOST_NS}: give shorter ops")
     program = Program(n, tuple(ops), (Axis("world", n),), {})
     return program, Variation(durations=tuple(given))
 
 
 def _ring(kind: str, sizes: list[int], record: dict[str, Any]) -> Ring:
     latency, bandwidth = int(record["latency_ns"]), int(record["bandwidth_bytes_per_s"])
-    full = int(record["unit_bytes"])
-    if latency < 0 or bandwidth <= 0 or full < 0:
+    full, endpoint = int(record["unit_bytes"]), int(record["endpoint_delay_ns"])
+    if min(latency, full, endpoint) < 0 or bandwidth <= 0:
         raise InputError(
-            f"latency {latency} ns, bandwidth {bandwidth} B/s, {full} B: give 0 or more, bandwidth above 0"
+            f"latency {latency} ns, endpoint delay {endpoint} ns, bandwidth {bandwidth} B/s, {full} B: "
+            "give 0 or more, and a bandwidth above 0"
         )
     dimensions = list(range(len(sizes)))
     moved = full // math.prod(sizes)
@@ -134,7 +141,7 @@ def _ring(kind: str, sizes: list[int], record: dict[str, Any]) -> Ring:
         nbytes = moved if kind == "AG" else full // sizes[dimension]
         phases.append((sizes[dimension], stride, latency + nbytes * NS_PER_S // bandwidth))
         moved, full = moved * sizes[dimension], full // sizes[dimension]
-    return Ring(tuple(phases), int(record["endpoint_delay_ns"]))
+    return Ring(tuple(phases), endpoint)
 
 
 def _ns(duration_us: float) -> int:

@@ -50,6 +50,12 @@ def changed(tmp_path: Path, **fields: Any) -> Path:
     return tmp_path / "peer.json"
 
 
+def test_more_ranks_than_fit_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    path = changed(tmp_path, n_ranks=4 * 10**9, topology=["ring:4000000000"])
+    with pytest.raises(InputError, match="n_ranks is 4000000000: give 1 to 1048576"):
+        run_parity(path)
+
+
 def test_a_wrong_expectation_is_not_met(tmp_path: Path) -> None:
     assert not run_parity(changed(tmp_path, expected_step_ns=54_382_017)).equal
 
@@ -80,6 +86,11 @@ def test_an_absent_file_is_refused(tmp_path: Path) -> None:
         ("n_ranks", 7),
         ("n_ranks", 10**12),
         ("topology", ["mesh:8"]),
+        ("topology", [[8]]),
+        ("topology", 8),
+        ("latency_ns", 2**62),
+        ("latency_ns", 1e300),
+        ("endpoint_delay_ns", -1),
         ("topology", []),
         ("bandwidth_bytes_per_s", 0),
         ("bandwidth_bytes_per_s", -5),
