@@ -22,6 +22,7 @@ import polars as pl
 
 from zerosim import __version__
 from zerosim.errors import RunError, TraceFileError
+from zerosim.header import meta_from_dict, meta_to_dict
 from zerosim.trace import (
     FORMAT_VERSION,
     SAMPLES,
@@ -29,8 +30,6 @@ from zerosim.trace import (
     Meta,
     Trace,
     make_trace,
-    meta_from_dict,
-    meta_to_dict,
 )
 
 MAX_JSON_BYTES: Final = 256 * 2**20

@@ -6,15 +6,15 @@ All times are integer nanoseconds on one clock; null means unknown and is never 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, is_dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import IntFlag
-from types import UnionType
-from typing import Any, Final, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal
 
 import polars as pl
 
 from zerosim.errors import TraceFileError
-from zerosim.kinds import KINDS
+from zerosim.kinds import KINDS, Kind
 
 FORMAT_VERSION: Final = 1
 MOST_RANKS: Final = 2**24
@@ -205,6 +205,27 @@ class Trace:
         """The ranks that have rows of their own, ascending."""
         return tuple(self.spans["rank"].unique().sort().to_list())
 
+    @property
+    def seen_ranks(self) -> frozenset[int]:
+        """The ranks of which it is known what they did, be it from the rows of another one."""
+        return frozenset(rank for c in self.meta.classes for rank in c.ranks).union(self.ranks)
+
+    @property
+    def begin_ns(self) -> int:
+        """When the first span began; 0 if there is none."""
+        first = self.spans["start_ns"].min()
+        return first if isinstance(first, int) else 0
+
+
+def of_kind(kinds: Iterable[Kind]) -> pl.Expr:
+    """Whether a span is of one of `kinds`."""
+    return pl.col("kind").cast(pl.String).is_in([kind.value for kind in kinds])
+
+
+def flagged(flags: Flag) -> pl.Expr:
+    """Whether a span has any of `flags`."""
+    return pl.col("flags") & int(flags) != 0
+
 
 def make_trace(
     spans: pl.DataFrame | dict[str, Any],
@@ -267,34 +288,3 @@ def expand(trace: Trace, ranks: tuple[int, ...] | None = None) -> Trace:
         return joined.with_columns(rank=pl.col("to")).select(frame.columns)
 
     return Trace(copied(trace.spans), copied(trace.samples), trace.meta, trace.provenance)
-
-
-def meta_to_dict(meta: Meta) -> dict[str, Any]:
-    """`meta` as JSON-ready dictionaries and lists (the content of `run.json`)."""
-    return asdict(meta)
-
-
-def meta_from_dict(record: dict[str, Any]) -> Meta:
-    """The inverse of `meta_to_dict`. Raises TraceFileError on missing, unknown or ill-typed fields."""
-    meta: Meta = _decoded(Meta, record, "run")
-    return meta
-
-
-def _decoded(hint: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - types are data here
-    """Parsed JSON as what `hint` says, down to the last number: a run may be anyone's."""
-    origin, inner = get_origin(hint), get_args(hint)
-    also = int if hint is float else hint
-    if origin is UnionType:
-        return None if value is None else _decoded(inner[0], value, place)
-    if is_dataclass(hint) and isinstance(value, dict):
-        hints = get_type_hints(hint)
-        if value.keys() == hints.keys():
-            decoded = {k: _decoded(hints[k], v, f"{place}.{k}") for k, v in value.items()}
-            return cast("type[Any]", hint)(**decoded)
-    elif origin is tuple and isinstance(value, list):
-        inner = inner[:1] * len(value) if inner[-1] is ... else inner
-        if len(inner) == len(value):
-            return tuple(_decoded(h, v, place) for h, v in zip(inner, value, strict=True))
-    elif (origin is Literal and value in inner) or type(value) in (origin or hint, also):
-        return value
-    raise TraceFileError(f"run.json does not describe a run ({place} is {str(value)[:60]!r})")

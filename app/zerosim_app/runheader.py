@@ -21,16 +21,11 @@ def run_record(trace: Trace, base_ns: int) -> dict[str, Any]:
         "finished": meta.finished,
         "aligned": meta.clock.aligned,
         "world_size": meta.world_size,
-        "n_ranks": len(seen_ranks(trace)),
+        "n_ranks": len(trace.seen_ranks),
         "n_classes": len(meta.classes),
         "main_step": last_complete_step(trace),
         "steps": _steps(trace, base_ns),
     }
-
-
-def seen_ranks(trace: Trace) -> set[int]:
-    """The ranks of which the run knows what they did."""
-    return {rank for c in trace.meta.classes for rank in c.ranks} | set(trace.ranks)
 
 
 def palette_record() -> dict[str, Any]:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from zerosim.analysis.rows import Choice, Chosen, RowGroup, RowTable, assign_rows, choose_ranks
 from zerosim.errors import InputError
 from zerosim.trace import Trace
-from zerosim_app.runheader import palette_record, run_record, seen_ranks
+from zerosim_app.runheader import palette_record, run_record
 
 VERSION: Final = 1
 UNKNOWN_LEAD: Final = -(2**31)
@@ -108,7 +108,7 @@ def _extent(trace: Trace) -> tuple[int, int]:
     spans = trace.spans
     if not spans.height:
         return 0, 1
-    base, end = int(spans["start_ns"].min()), int(spans["end_ns"].max())  # type: ignore[arg-type]
+    base, end = trace.begin_ns, int(spans["end_ns"].to_numpy().max())
     if end - base >= MAX_EXACT_NS:
         raise InputError(f"this run lasts {end - base} ns, over 104 days: mend its times")
     return base, max(1, end - base)
@@ -200,11 +200,11 @@ def _transfers(
 
 
 def _all_ranks_seen(trace: Trace) -> bool:
-    return trace.meta.world_size is not None and len(seen_ranks(trace)) >= trace.meta.world_size
+    return trace.meta.world_size is not None and len(trace.seen_ranks) >= trace.meta.world_size
 
 
 def _complete_groups(trace: Trace) -> set[str]:
-    seen = seen_ranks(trace)
+    seen = trace.seen_ranks
     return {g.name for g in trace.meta.groups if g.ranks is not None and seen.issuperset(g.ranks)}
 
 

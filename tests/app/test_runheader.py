@@ -8,7 +8,7 @@ import pytest
 
 from zerosim.kinds import KINDS
 from zerosim.trace import Clock, Meta, RankClass, StepWindow, Trace, make_trace
-from zerosim_app.runheader import palette_record, run_record, seen_ranks
+from zerosim_app.runheader import palette_record, run_record
 
 
 def trace_of(ranks: tuple[int, ...] = (0,), **meta: Any) -> Trace:
@@ -74,7 +74,7 @@ def test_ranks_are_seen_by_their_rows_or_their_class(
     ranks: tuple[int, ...], classes: tuple[RankClass, ...], seen: set[int]
 ) -> None:
     trace = trace_of(ranks, classes=classes)
-    assert seen_ranks(trace) == seen
+    assert trace.seen_ranks == seen
     assert run_record(trace, 0)["n_ranks"] == len(seen)
     assert run_record(trace, 0)["n_classes"] == len(classes)
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-import orjson
 import polars as pl
 import pytest
 
 from zerosim.errors import TraceFileError
+from zerosim.kinds import Kind
 from zerosim.trace import (
     SAMPLES,
     SPANS,
-    Clock,
     Flag,
-    Group,
     Meta,
-    ModelFacts,
-    Quality,
     RankClass,
-    StateBytes,
-    StepWindow,
     expand,
+    flagged,
     make_trace,
-    meta_from_dict,
-    meta_to_dict,
+    of_kind,
 )
 
 META = Meta("m", "imported", 2)
@@ -109,41 +104,22 @@ def test_a_class_counts_and_lists_its_members() -> None:
     assert members.size == 4
 
 
-FULL = Meta(
-    name="full",
-    source="measured",
-    world_size=2,
-    scenario={"name": "s", "run": {"steps": 2}},
-    engine="gloo",
-    device="cpu",
-    clock=Clock(aligned=True, error_ns=900, offsets_ns=((0, 0), (1, -50))),
-    quality=Quality(events=4, warnings=("one",)),
-    groups=(Group("world", 2, (0, 1)), Group("tp", 1)),
-    steps=(StepWindow(0, 1, 0, 9),),
-    classes=(RankClass(0, ((0, 1),)),),
-    states=(StateBytes(0, 1, 2, 3),),
-    model=ModelFacts(10, None, None, 5, 1e12),
-    finished=False,
-)
+def test_spans_are_chosen_by_kind_and_by_flag() -> None:
+    flags = [int(Flag.UNTIMED | Flag.REPAIRED), int(Flag.UNFINISHED)]
+    spans = make_trace(rows(flags=flags), META).spans
+    assert spans.filter(of_kind([Kind.BACKWARD, Kind.WAIT]))["name"].to_list() == ["B0"]
+    assert spans.filter(flagged(Flag.UNTIMED))["name"].to_list() == ["F0"]
+    assert spans.filter(flagged(Flag.UNTIMED | Flag.UNFINISHED)).height == 2
+    assert spans.filter(~flagged(Flag.BEFORE_WINDOW)).height == 2
 
 
-def test_a_header_survives_json() -> None:
-    assert meta_from_dict(orjson.loads(orjson.dumps(meta_to_dict(FULL)))) == FULL
+def test_a_run_begins_with_its_first_span() -> None:
+    assert make_trace(rows(start_ns=[3, 2]), META).begin_ns == 2
+    assert make_trace({}, META).begin_ns == 0
 
 
-@pytest.mark.parametrize("field", ["clock", "groups", "steps", "classes", "states", "quality"])
-def test_a_header_that_lacks_a_field_is_refused(field: str) -> None:
-    record = meta_to_dict(FULL)
-    del record[field]
-    with pytest.raises(TraceFileError, match=r"run\.json does not describe a run"):
-        meta_from_dict(record)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("clock", 3), ("groups", [1]), ("steps", [{}]), ("classes", {"a": 1}), ("colour", "red")],
-)
-def test_a_header_with_a_field_that_makes_no_sense_is_refused(field: str, value: object) -> None:
-    record = meta_to_dict(FULL) | {field: value}
-    with pytest.raises(TraceFileError, match=r"run\.json does not describe a run"):
-        meta_from_dict(record)
+def test_ranks_are_seen_through_their_rows_or_those_of_their_class() -> None:
+    classes = (RankClass(0, ((0, 2), (6, 6))),)
+    trace = make_trace(rows(rank=[0, 9]), replace(META, classes=classes))
+    assert trace.ranks == (0, 9)
+    assert trace.seen_ranks == {0, 1, 2, 6, 9}

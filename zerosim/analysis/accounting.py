@@ -13,7 +13,7 @@ from zerosim.analysis.intervals import Intervals, clip, gaps, join, measure
 from zerosim.analysis.skew import last_arrivals
 from zerosim.analysis.steps import last_complete_step, slowest_window
 from zerosim.kinds import COMMUNICATION, COMPUTE, MEMORY, Kind
-from zerosim.trace import Flag, StepWindow, Trace
+from zerosim.trace import Flag, StepWindow, Trace, flagged, of_kind
 
 _COMPUTE: Final = tuple(k for k in (*COMPUTE, *MEMORY) if k is not Kind.OPTIMIZER)
 
@@ -49,7 +49,7 @@ def account_window(trace: Trace, window: StepWindow) -> Accounting:
     """The accounts of one rank and step, of whatever ran in the window, whoever launched it."""
     spans = last_arrivals(trace.spans).filter(
         (pl.col("rank") == window.rank)
-        & (pl.col("flags") & int(Flag.UNTIMED) == 0)
+        & ~flagged(Flag.UNTIMED)
         & (pl.col("end_ns") > window.start_ns)
     )
     low, high = window.start_ns, window.end_ns
@@ -82,17 +82,16 @@ def _layers(spans: pl.DataFrame) -> Iterator[tuple[str, Intervals]]:
 
 
 def _of(spans: pl.DataFrame, kinds: tuple[Kind, ...], start: str, end: str) -> Intervals:
-    rows = spans.filter(pl.col("kind").cast(pl.String).is_in([k.value for k in kinds]))
+    rows = spans.filter(of_kind(kinds))
     return Intervals(rows[start].to_numpy(), rows[end].to_numpy())
 
 
 def _launching(spans: pl.DataFrame, idle: Intervals) -> Intervals:
     """The part of each idle stretch before the host issued the op that ends it."""
     work = (*_COMPUTE, Kind.OPTIMIZER, *COMMUNICATION)
-    rows = spans.filter(
-        pl.col("kind").cast(pl.String).is_in([k.value for k in work])
-        & pl.col("issued_ns").is_not_null()
-    ).sort("start_ns", "issued_ns")
+    rows = spans.filter(of_kind(work) & pl.col("issued_ns").is_not_null()).sort(
+        "start_ns", "issued_ns"
+    )
     starts, issued = rows["start_ns"].to_numpy(), rows["issued_ns"].to_numpy()
     following = np.searchsorted(starts, idle.ends, side="left")
     known = following < len(starts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from zerosim.kinds import COMMUNICATION, Kind
-from zerosim.trace import Flag, Trace
+from zerosim.trace import Flag, Trace, flagged
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,7 @@ def bucket_fills(trace: Trace, rank: int) -> tuple[BucketFill, ...]:
     A bucket grows when a `fill` ends, and is empty when the collective that takes it starts.
     """
     rows = trace.spans.filter(
-        (pl.col("rank") == rank)
-        & pl.col("bucket").is_not_null()
-        & (pl.col("flags") & int(Flag.UNTIMED) == 0)
+        (pl.col("rank") == rank) & pl.col("bucket").is_not_null() & ~flagged(Flag.UNTIMED)
     ).select("bucket", pl.col("kind").cast(pl.String), "start_ns", "end_ns", "nbytes")
     lines: dict[int, _Line] = {}
     for bucket, kind, start, end, nbytes in rows.iter_rows():

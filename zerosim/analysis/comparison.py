@@ -11,7 +11,7 @@ from zerosim.analysis.accounting import Accounting, account
 from zerosim.analysis.skew import last_arrivals
 from zerosim.analysis.steps import last_complete_step, slowest_window
 from zerosim.kinds import COMMUNICATION, COMPUTE, HOST_SIDE
-from zerosim.trace import Flag, Trace
+from zerosim.trace import Flag, Trace, flagged, of_kind
 
 _OP: Final = ("pair", "kind", "label")
 
@@ -86,8 +86,8 @@ def _ops(trace: Trace, sources: list[int]) -> pl.DataFrame:
         .filter(
             in_step
             & pl.col("rank").is_in(sources)
-            & ~pl.col("kind").cast(pl.String).is_in([k.value for k in HOST_SIDE])
-            & (pl.col("flags") & int(Flag.UNTIMED | Flag.UNFINISHED) == 0)
+            & ~of_kind(HOST_SIDE)
+            & ~flagged(Flag.UNTIMED | Flag.UNFINISHED)
         )
         .select(
             "rank",
@@ -109,7 +109,7 @@ def _ops(trace: Trace, sources: list[int]) -> pl.DataFrame:
 
 def _whole_layers(rows: pl.DataFrame) -> pl.DataFrame:
     """A layer's computation as one op, for a profile shows it as many and a model as one."""
-    layer = pl.col("unit").is_not_null() & pl.col("kind").is_in([k.value for k in COMPUTE])
+    layer = pl.col("unit").is_not_null() & of_kind(COMPUTE)
     alone = pl.when(layer).then(None).otherwise(pl.int_range(pl.len()))
     keys = ("rank", "kind", "label", "micro_batch", "alone")
     merged = rows.with_columns(alone=alone).group_by(keys, maintain_order=True)
@@ -118,7 +118,7 @@ def _whole_layers(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _match(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     named = left.join(right, on=[*_OP, "nth"], how="inner", suffix="_b")
-    collective = pl.col("kind").is_in([k.value for k in COMMUNICATION])
+    collective = of_kind(COMMUNICATION)
     unnamed = collective & ~pl.col("kind").is_in(named["kind"].unique().to_list())
     ordered = left.filter(unnamed).join(
         right.filter(unnamed), on=["pair", "kind", "nth_of_kind"], how="inner", suffix="_b"

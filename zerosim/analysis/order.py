@@ -9,7 +9,7 @@ import polars as pl
 
 from zerosim.analysis.steps import steady_step
 from zerosim.kinds import COMMUNICATION, ORDERED, PREFIX, Kind
-from zerosim.trace import Trace
+from zerosim.trace import Trace, of_kind
 
 _PHASES: Final = (Kind.FORWARD, Kind.BACKWARD)
 
@@ -24,9 +24,7 @@ def issue_order(trace: Trace) -> str | None:
     if step is None or not trace.ranks:
         return None
     rows = trace.spans.filter(
-        (pl.col("rank") == trace.ranks[0])
-        & (pl.col("step") == step)
-        & pl.col("kind").cast(pl.String).is_in([k.value for k in ORDERED])
+        (pl.col("rank") == trace.ranks[0]) & (pl.col("step") == step) & of_kind(ORDERED)
     ).select(pl.col("kind", "name", "unit").cast(pl.String))
     if not set(_PHASES) & set(rows["kind"]):
         return None

@@ -80,7 +80,7 @@ def choose_ranks(trace: Trace, choice: Choice = "classes") -> Chosen:
     n_ranks = sum(rank_class.size for rank_class in trace.meta.classes)
     if n_ranks > MAX_RANKS:
         raise InputError(f"run '{trace.meta.name}' names {n_ranks} ranks: at most {MAX_RANKS} do")
-    known = {r for c in trace.meta.classes for r in c.ranks} | set(trace.ranks)
+    known = trace.seen_ranks
     if choice == "classes":
         groups = _class_groups(trace)
     else:
@@ -150,7 +150,7 @@ def _speaker(rank_class: RankClass, present: set[int]) -> int | None:
     return next((rank for rank in rank_class.ranks if rank in present), None)
 
 
-def _has(known: set[int]) -> str:
+def _has(known: frozenset[int]) -> str:
     return f"it has ranks {min(known)} to {max(known)}" if known else "it has no ranks"
 
 

@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from zerosim.kinds import COMMUNICATION
-from zerosim.trace import Flag, Trace
+from zerosim.trace import Flag, Trace, flagged, of_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,10 @@ def last_arrivals(spans: pl.DataFrame) -> pl.DataFrame:
 
 def _arrivals(trace: Trace, n_ranks: int) -> NDArray[np.int64]:
     """Start times, one row a collective of all ranks, one column a rank."""
-    unusable = int(Flag.UNTIMED | Flag.UNFINISHED)
     rows = trace.spans.filter(
         pl.col("collective").is_not_null()
-        & pl.col("kind").cast(pl.String).is_in([k.value for k in COMMUNICATION])
-        & (pl.col("flags") & unusable == 0)
+        & of_kind(COMMUNICATION)
+        & ~flagged(Flag.UNTIMED | Flag.UNFINISHED)
     ).select("collective", "rank", "start_ns")
     whole = (pl.len().over("collective") == n_ranks) & (
         pl.col("rank").n_unique().over("collective") == n_ranks

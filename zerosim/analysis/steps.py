@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import polars as pl
-
-from zerosim.trace import Flag, StepWindow, Trace
+from zerosim.trace import Flag, StepWindow, Trace, flagged
 
 
 def complete_steps(trace: Trace) -> tuple[int, ...]:
@@ -14,7 +12,7 @@ def complete_steps(trace: Trace) -> tuple[int, ...]:
         by_rank.setdefault(window.rank, set()).add(window.step)
     if not by_rank:
         return ()
-    unfinished = trace.spans.filter(pl.col("flags") & int(Flag.UNFINISHED) != 0)["step"]
+    unfinished = trace.spans.filter(flagged(Flag.UNFINISHED))["step"]
     return tuple(
         sorted(set.intersection(*by_rank.values()) - set(unfinished.drop_nulls().unique()))
     )

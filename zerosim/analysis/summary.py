@@ -13,7 +13,7 @@ from zerosim.analysis.skew import measure_skew
 from zerosim.analysis.steps import last_complete_step, slowest_window
 from zerosim.analysis.tally import tally_collectives
 from zerosim.kinds import COMMUNICATION
-from zerosim.trace import ModelFacts, RankClass, StepWindow, Trace
+from zerosim.trace import ModelFacts, RankClass, StepWindow, Trace, of_kind
 from zerosim.units import NS_PER_S
 
 MAX_RANKS: Final = 1024
@@ -120,9 +120,7 @@ def _bytes_sent(trace: Trace, step: int | None) -> int | None:
     if step is None or not trace.ranks:
         return None
     sent = trace.spans.filter(
-        (pl.col("rank") == trace.ranks[0])
-        & (pl.col("step") == step)
-        & pl.col("kind").cast(pl.String).is_in([k.value for k in COMMUNICATION])
+        (pl.col("rank") == trace.ranks[0]) & (pl.col("step") == step) & of_kind(COMMUNICATION)
     )["wire_bytes"]
     return None if sent.null_count() else int(sent.sum())
 

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from zerosim.kinds import COMMUNICATION
-from zerosim.trace import Flag, Trace
+from zerosim.trace import Flag, Trace, flagged, of_kind
 
 _KEYS: Final = ("rank", "kind", "dtype", "group_size")
 
@@ -33,10 +33,7 @@ def tally_collectives(trace: Trace) -> dict[int, tuple[Tally, ...]]:
     """
     sizes = {group.name: group.size for group in trace.meta.groups}
     told = (
-        trace.spans.filter(
-            pl.col("kind").cast(pl.String).is_in([k.value for k in COMMUNICATION])
-            & (pl.col("flags") & int(Flag.UNFINISHED) == 0)
-        )
+        trace.spans.filter(of_kind(COMMUNICATION) & ~flagged(Flag.UNFINISHED))
         .with_columns(
             pl.col("kind", "dtype").cast(pl.String),
             pl.col("group")

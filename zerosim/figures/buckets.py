@@ -18,9 +18,9 @@ MAX_LABELS: Final = 16
 def buckets(trace: Trace, rank: int, theme: Theme) -> Drawing:
     """Gradients of `rank` that wait in buckets, and every moment when a collective takes one."""
     fills = bucket_fills(trace, rank)
-    begin = trace.spans["start_ns"].min()
-    if not fills or not isinstance(begin, int):
+    if not fills:
         return nothing(theme, f"This run does not say how the buckets of rank {rank} fill.")
+    begin = trace.begin_ns
     times, levels = _total(fills)
     sent = [
         (at - begin, fill.bucket, _level_before(fill, at)) for fill in fills for at in fill.sent_ns

@@ -31,8 +31,7 @@ def memory(trace: Trace, rank: int, theme: Theme) -> Drawing:
     totals: list[str] = [c for c in TOTALS if c in wide.columns]
     columns = [f"memory.{kind}" for kind in kinds] or totals[:1]
     wide = _thin(wide, wide.select(pl.sum_horizontal(columns)).to_series())
-    begin = trace.spans["start_ns"].min()
-    return _draw(wide, columns, begin if isinstance(begin, int) else 0, rank, theme)
+    return _draw(wide, columns, trace.begin_ns, rank, theme)
 
 
 def _wide(samples: pl.DataFrame) -> pl.DataFrame | None:

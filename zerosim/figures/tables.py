@@ -10,7 +10,7 @@ import polars as pl
 from zerosim.analysis.busy import busy_whole
 from zerosim.analysis.skew import last_arrivals
 from zerosim.kinds import COMMUNICATION
-from zerosim.trace import Flag, Trace
+from zerosim.trace import Flag, Trace, flagged, of_kind
 
 MAX_OPS: Final = 5_000
 Row = dict[str, Any]
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 def operations(trace: Trace, rank: int) -> list[Row]:
     """The first MAX_OPS spans of `rank`, in issue order; times in ns since the run's start."""
-    begin = _begin(trace)
+    begin = trace.begin_ns
     mine = last_arrivals(trace.spans).filter(pl.col("rank") == rank).head(MAX_OPS)
     return mine.select(
         pl.col("name", "kind", "stream", "unit").cast(pl.String),
@@ -32,7 +32,7 @@ def operations(trace: Trace, rank: int) -> list[Row]:
         nbytes=pl.col("nbytes"),
         wire_bytes=pl.col("wire_bytes"),
         dtype=pl.col("dtype").cast(pl.String),
-        moves=pl.col("kind").cast(pl.String).is_in([k.value for k in COMMUNICATION]),
+        moves=of_kind(COMMUNICATION),
     ).to_dicts()
 
 
@@ -42,11 +42,8 @@ def collectives(trace: Trace, rank: int) -> list[Row]:
     `busbw` is bytes a second on the wire while transferring: wire bytes by transfer time.
     """
     sizes = {group.name: group.size for group in trace.meta.groups}
-    moved = last_arrivals(trace.spans).filter(
-        (pl.col("rank") == rank)
-        & pl.col("kind").cast(pl.String).is_in([k.value for k in COMMUNICATION])
-    )
-    known = pl.col("flags") & int(Flag.UNTIMED) == 0
+    moved = last_arrivals(trace.spans).filter((pl.col("rank") == rank) & of_kind(COMMUNICATION))
+    known = ~flagged(Flag.UNTIMED)
     table = (
         moved.with_columns(pl.col("kind", "dtype", "group").cast(pl.String))
         .group_by("kind", "dtype", "group")
@@ -72,12 +69,7 @@ def _all_or_none(column: str) -> pl.Expr:
 
 
 def _timed(duration: pl.Expr) -> pl.Expr:
-    return pl.when(pl.col("flags") & int(Flag.UNTIMED) == 0).then(duration)
-
-
-def _begin(trace: Trace) -> int:
-    first = trace.spans["start_ns"].min()
-    return int(first) if isinstance(first, int) else 0
+    return pl.when(~flagged(Flag.UNTIMED)).then(duration)
 
 
 def span_facts(trace: Trace, index: int) -> Row | None:
@@ -86,15 +78,15 @@ def span_facts(trace: Trace, index: int) -> Row | None:
         return None
     row = trace.spans.row(index, named=True)
     together = members(trace, index)
-    arrived = max((m["arrived_ns"] for m in together), default=row["start_ns"] - _begin(trace))
+    arrived = max((m["arrived_ns"] for m in together), default=row["start_ns"] - trace.begin_ns)
     timed = not row["flags"] & int(Flag.UNTIMED)
     return {
         **row,
-        "start_ns": row["start_ns"] - _begin(trace),
-        "end_ns": row["end_ns"] - _begin(trace),
-        "issued_ns": None if row["issued_ns"] is None else row["issued_ns"] - _begin(trace),
+        "start_ns": row["start_ns"] - trace.begin_ns,
+        "end_ns": row["end_ns"] - trace.begin_ns,
+        "issued_ns": None if row["issued_ns"] is None else row["issued_ns"] - trace.begin_ns,
         "took_ns": row["end_ns"] - row["start_ns"] if timed else None,
-        "waited_ns": max(0, arrived - (row["start_ns"] - _begin(trace)))
+        "waited_ns": max(0, arrived - (row["start_ns"] - trace.begin_ns))
         if together and timed
         else None,
     }
@@ -105,7 +97,7 @@ def members(trace: Trace, index: int) -> list[Row]:
     collective = trace.spans["collective"][index]
     if collective is None:
         return []
-    begin = _begin(trace)
+    begin = trace.begin_ns
     rows = last_arrivals(trace.spans.filter(pl.col("collective") == collective))
     return (
         rows.select(
@@ -123,7 +115,7 @@ def members(trace: Trace, index: int) -> list[Row]:
 
 def window(trace: Trace, start_ns: int, end_ns: int) -> list[Row]:
     """What each rank did between two times since the run's start: union times, by `busy_whole`."""
-    begin = _begin(trace)
+    begin = trace.begin_ns
     low, high = start_ns + begin, end_ns + begin
     inside = trace.spans.filter((pl.col("end_ns") > low) & (pl.col("start_ns") < high))
     cut = inside.with_columns(

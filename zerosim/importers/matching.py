@@ -10,9 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from zerosim.kinds import COMMUNICATION, Kind
-from zerosim.trace import Flag
+from zerosim.trace import Flag, flagged, of_kind
 
-_TIED: Final = tuple(k.value for k in COMMUNICATION if k is not Kind.P2P)
+_TIED: Final = tuple(k for k in COMMUNICATION if k is not Kind.P2P)
 _ALL_WAIT: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.ALL_TO_ALL)
 """Collectives that nobody leaves before the last one has come."""
 
@@ -66,17 +66,16 @@ def tie(spans: pl.DataFrame) -> Ties:
 
 
 def _candidates(spans: pl.DataFrame) -> pl.DataFrame:
-    unusable = int(Flag.BEFORE_WINDOW | Flag.UNTIMED | Flag.UNFINISHED)
-    kind = pl.col("kind").cast(pl.String)
+    unusable = Flag.BEFORE_WINDOW | Flag.UNTIMED | Flag.UNFINISHED
     return (
         spans.with_row_index("row")
-        .filter(kind.is_in(_TIED) & (pl.col("flags") & unusable == 0))
+        .filter(of_kind(_TIED) & ~flagged(unusable))
         .select(
             pl.col("row").cast(pl.Int64),
             "rank",
             pl.col("group").cast(pl.String),
             pl.concat_str(
-                kind,
+                pl.col("kind").cast(pl.String),
                 pl.col("elements"),
                 pl.col("dtype").cast(pl.String),
                 separator="|",
@@ -154,10 +153,7 @@ def _score(reference: _Lane, lane: _Lane, shift: int) -> tuple[int, int]:
 def _apart(spans: pl.DataFrame, collective: pl.Series) -> int:
     gaps = (
         spans.with_columns(collective)
-        .filter(
-            pl.col("collective").is_not_null()
-            & pl.col("kind").cast(pl.String).is_in([k.value for k in _ALL_WAIT])
-        )
+        .filter(pl.col("collective").is_not_null() & of_kind(_ALL_WAIT))
         .group_by("collective")
         .agg(gap=pl.col("start_ns").max() - pl.col("end_ns").min())["gap"]
     )

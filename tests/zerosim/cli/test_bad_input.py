@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerosim.cli import run
+from zerosim.header import meta_to_dict
 from zerosim.scenario import load_scenario
 from zerosim.scenario import run as simulate
 from zerosim.store import save_run
-from zerosim.trace import meta_to_dict
 
 PEER = str(Path(__file__).parents[2] / "golden" / "peer" / "ring_8_4.json")
 

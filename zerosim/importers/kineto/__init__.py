@@ -23,9 +23,9 @@ from zerosim.importers.kineto.times import fits_float, has_uneven_decimals
 from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
 from zerosim.importers.recording import Recording, Window
 from zerosim.kinds import COMMUNICATION, Kind
-from zerosim.trace import Flag, Group, Quality
+from zerosim.trace import Flag, Group, Quality, flagged, of_kind
 
-_SIZED: Final = tuple(k.value for k in COMMUNICATION if k is not Kind.BARRIER)
+_SIZED: Final = tuple(k for k in COMMUNICATION if k is not Kind.BARRIER)
 
 
 def sniff(data: bytes) -> bool:
@@ -114,7 +114,7 @@ def _whole(facts: Facts) -> tuple[int, ...] | None:
 
 
 def _first(spans: pl.DataFrame, windows: Sequence[Window]) -> int | None:
-    timed = spans.filter(pl.col("flags") & int(Flag.UNTIMED) == 0)["start_ns"].min()
+    timed = spans.filter(~flagged(Flag.UNTIMED))["start_ns"].min()
     moments = [timed] if isinstance(timed, int) else []
     return min([*moments, *(w.start_ns for w in windows)], default=None)
 
@@ -122,9 +122,7 @@ def _first(spans: pl.DataFrame, windows: Sequence[Window]) -> int | None:
 def _quality(
     content: Content, parsed: Parsed, spans: pl.DataFrame, events: Events, n_events: int
 ) -> Quality:
-    unsized = spans.filter(
-        pl.col("kind").cast(pl.String).is_in(_SIZED) & pl.col("elements").is_null()
-    ).height
+    unsized = spans.filter(of_kind(_SIZED) & pl.col("elements").is_null()).height
     before = _flagged(spans, Flag.BEFORE_WINDOW)
     skipped = len(events.skipped)
     notes = (
@@ -156,4 +154,4 @@ def _quality(
 
 
 def _flagged(spans: pl.DataFrame, flag: Flag) -> int:
-    return spans.filter(pl.col("flags") & int(flag) != 0).height
+    return spans.filter(flagged(flag)).height
