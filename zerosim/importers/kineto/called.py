@@ -20,7 +20,7 @@ def called_spans(events: Events, windows: tuple[Window, ...]) -> pl.DataFrame:
     more than host time.
     """
     calls = [(call, facts) for call in events.comms if (facts := from_metadata(call.args))]
-    aten = outermost([op for op in events.aten if op.thread[0] == op.thread[1]])
+    aten = outermost([op for op in events.aten if op.on_main_thread])
     moments = [call.start for call, _ in calls] + [op.start for op in aten]
     none = [None] * len(aten)
     untimed, told = int(Flag.UNTIMED), [facts for _, facts in calls]

@@ -40,6 +40,11 @@ class Slice(NamedTuple):
     args: dict[str, Any]
     flags: int
 
+    @property
+    def on_main_thread(self) -> bool:
+        """Whether its thread is the process's first one, whose tid is the pid."""
+        return bool(self.thread[0] == self.thread[1])
+
 
 @dataclass(frozen=True, slots=True)
 class Events:

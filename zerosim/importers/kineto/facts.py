@@ -97,7 +97,7 @@ def from_metadata(args: dict[str, Any]) -> Facts | None:
         ranks=ranks_of(args.get("Process Group Ranks")),
         elements=_elements(kind, args.get("In msg nelems"), args.get("Out msg nelems")),
         dtype=dtype_of(args.get("dtype")),
-        sequence=_sequence(args.get("Seq")),
+        sequence=_count(args.get("Seq")),
     )
 
 
@@ -146,11 +146,7 @@ def _elements(kind: Kind, given: object, received: object) -> int | None:
 
 
 def _count(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value < 2**62 else None
-
-
-def _sequence(value: object) -> int | None:
-    # The largest uint64 stands for "none"; ids above int64 cannot count anything.
+    # As a sequence number the largest uint64 stands for "none".
     return value if type(value) is int and 0 <= value < 2**62 else None
 
 

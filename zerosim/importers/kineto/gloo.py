@@ -146,7 +146,7 @@ def _first_type(args: dict[str, Any]) -> str | None:
 
 
 def _computation(events: Events) -> list[_Op]:
-    ops = outermost([a for a in events.aten if _is_main(a)])
+    ops = outermost([a for a in events.aten if a.on_main_thread])
     marks = [m for m in events.annotations if m.name.startswith("FSDP::")]
     optimizer = nest(m for m in events.annotations if m.name.startswith("Optimizer.step"))
     backward = nest(events.backward)
@@ -180,10 +180,6 @@ def _computation(events: Events) -> list[_Op]:
 def _phase_unit(nesting: Nesting, op: Slice) -> str | None:
     around = nesting.innermost(op.thread, op.start)
     return around.name if around and not around.name.startswith("Distributed") else None
-
-
-def _is_main(piece: Slice) -> bool:
-    return bool(piece.thread[0] == piece.thread[1])
 
 
 def outermost(pieces: Sequence[Slice]) -> list[Slice]:

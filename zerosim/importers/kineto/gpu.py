@@ -17,7 +17,8 @@ from zerosim.importers.recording import ROWS, Window
 from zerosim.kinds import COMMUNICATION, PREFIX, Kind
 from zerosim.trace import Flag, Group
 
-_OURS: Final = ("nccl", "rccl")
+_LIBRARIES: Final = ("nccl", "rccl")
+"""Words in the names of kernels that communicate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +139,8 @@ def _rows(
     )
 
 
-def _is_ours(piece: Slice) -> bool:
-    return piece.category == "kernel" and any(word in piece.name.lower() for word in _OURS)
+def _communicates(piece: Slice) -> bool:
+    return piece.category == "kernel" and any(word in piece.name.lower() for word in _LIBRARIES)
 
 
 def _kind(piece: Slice, launch: Slice | None, host: _Host) -> Kind:
@@ -154,7 +155,7 @@ def _facts(piece: Slice, launch: Slice | None, host: _Host) -> Facts | None:
     own = piece.flags & Flag.UNFINISHED and from_metadata(_called(piece, launch, host) or {})
     if own:
         return own
-    if not _is_ours(piece):
+    if not _communicates(piece):
         return None
     told = from_metadata(piece.args)
     if told is not None and told.kind is not Kind.COLLECTIVE:
