@@ -39,7 +39,7 @@ def summarize(trace: Trace) -> dict[str, Any]:
         **_totals(window, busy, trace.meta.model),
         "peak_bytes": max((e["peak_bytes"] for e in entries if e["peak_bytes"]), default=None),
         "peak_reserved_bytes": max(_peaks(trace, "memory.reserved").values(), default=None),
-        "bytes_sent": _bytes_sent(trace, step),
+        "bytes_sent": bytes_sent(trace, step),
         "order": issue_order(trace),
         "engine": trace.meta.engine,
         "ranks": _expanded(trace, entries),
@@ -116,7 +116,8 @@ def _peaks(trace: Trace, counter: str) -> dict[int, int]:
     return dict(rows.group_by("rank").agg(pl.col("value").max()).iter_rows())
 
 
-def _bytes_sent(trace: Trace, step: int | None) -> int | None:
+def bytes_sent(trace: Trace, step: int | None) -> int | None:
+    """Wire bytes of the lowest rank in `step`; None if any of its transfers is unknown."""
     if step is None or not trace.ranks:
         return None
     sent = trace.spans.filter(

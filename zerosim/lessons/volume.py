@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import polars as pl
-
+from zerosim.analysis.summary import bytes_sent
 from zerosim.kinds import Kind
 from zerosim.plan import Op, Plan
 from zerosim.trace import Trace
@@ -46,18 +45,9 @@ def volume(plan: Plan, trace: Trace) -> Volume:
         n_ranks=n,
         element_bytes=size,
         closed_bytes=(times * reduced - last) * (n - 1) * size // n,
-        sent_bytes=_sent(trace, step),
+        sent_bytes=bytes_sent(trace, step),
     )
 
 
 def _elements(ops: Iterable[Op], kind: Kind) -> int:
     return sum(op.elements or 0 for op in ops if op.kind is kind)
-
-
-def _sent(trace: Trace, step: int) -> int | None:
-    wire = trace.spans.filter(
-        (pl.col("rank") == trace.ranks[0])
-        & (pl.col("step") == step)
-        & pl.col("elements").is_not_null()
-    ).filter(pl.col("collective").is_not_null())["wire_bytes"]
-    return None if wire.null_count() or not wire.len() else int(wire.sum())
