@@ -83,6 +83,9 @@ MEMORY: Final[dict[str, Swatch]] = {
 }
 """By memory kind, stacked in this order. A gathered layer has the colour of its all-gather."""
 
+LAUNCH: Final = Swatch("launch", "#9AA5B1", "#7B848D")
+"""Time in which a device waits for its host; not a kind of op."""
+
 RUN: Final = (Swatch("A", "#0B7285", "#3BC9DB"), Swatch("B", "#9C36B5", "#DA77F2"))
 """The header bands of the first and the second of two compared runs."""
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from zerosim.analysis.accounting import Accounting
-from zerosim.figures.palette import OPS, Swatch, Theme, op_colour, text_on
+from zerosim.figures.palette import LAUNCH, OPS, Swatch, Theme, op_colour, text_on
 from zerosim.figures.scale import time_scale
 from zerosim.figures.theme import Drawing, blank, nothing
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import COMMUNICATION
 from zerosim.units import format_ns
 
 _LABEL_FROM: Final = 0.07
@@ -95,13 +95,13 @@ def _accounts(known: Sequence[tuple[str, Accounting]]) -> list[tuple[str, Swatch
         ("optimizer", OPS["optimizer"]),
         *((k.value, Swatch(k.value, op_colour(k, "light"), op_colour(k, "dark"))) for k in exposed),
         ("wait", Swatch("wait", OPS["copy"].light, OPS["copy"].dark, hatched=True)),
-        ("launch", Swatch("launch", "#9AA5B1", "#7B848D")),
+        ("launch", LAUNCH),
         ("idle", OPS["idle"]),
     ]
     return [(name, swatch) for name, swatch in every if any(_part(a, name) for _, a in known)]
 
 
 def _part(account: Accounting, label: str) -> int:
-    if label in (kind.value for kind in Kind if kind in COMMUNICATION):
+    if label in COMMUNICATION:
         return dict(account.exposed_ns).get(label, 0)
     return int(getattr(account, f"{label}_ns"))
