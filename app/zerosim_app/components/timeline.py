@@ -27,12 +27,11 @@ class RunUrl:
 
     id: str
     label: str | None = None
-    prefix: str = "/"
 
     @property
     def url(self) -> str:
-        """The address of the run's timeline.json; `prefix` is where the app is mounted."""
-        return f"{self.prefix}api/runs/{quote(self.id, safe='')}/timeline.json"
+        """The address of the run's timeline.json."""
+        return f"/api/runs/{quote(self.id, safe='')}/timeline.json"
 
 
 @dataclass(frozen=True, slots=True)

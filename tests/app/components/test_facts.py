@@ -42,8 +42,11 @@ def test_a_scenario_shown_as_toml_reads_back_as_it_was(name: str) -> None:
 
 
 def test_text_in_toml_is_escaped() -> None:
-    record = {"name": 'a "b"\\c\nd', "run": {"list": [1, 2.5, True], "none": None}}
-    assert tomllib.loads(toml(record)) == {"name": 'a "b"\\c\nd', "run": {"list": [1, 2.5, True]}}
+    record = {"name": 'a "b"\\c\nd\t\x00\x7f', "run": {"list": [1, 2.5, True], "none": None}}
+    assert tomllib.loads(toml(record)) == {
+        "name": 'a "b"\\c\nd\t\x00\x7f',
+        "run": {"list": [1, 2.5, True]},
+    }
 
 
 def test_doubts_about_a_run_are_told(tree: Any) -> None:

@@ -52,7 +52,6 @@ def test_the_config_stays_small() -> None:
     [
         (RunUrl("gpt2"), "/api/runs/gpt2/timeline.json"),
         (RunUrl("a b/c?d"), "/api/runs/a%20b%2Fc%3Fd/timeline.json"),
-        (RunUrl("x", prefix="/zs/"), "/zs/api/runs/x/timeline.json"),
     ],
 )
 def test_addresses_of_runs_are_quoted(run: RunUrl, url: str) -> None:
