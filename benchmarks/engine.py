@@ -32,7 +32,7 @@ from zerosim.scenario import Scenario, cluster_of, load_scenario, plan_of, run  
 
 BASE_EVENTS: Final = 50_000
 TURN_S: Final = 0.1
-MOST_RUNS: Final = 5
+MOST_RUNS: Final = 20
 Job = Callable[[], object]
 
 
