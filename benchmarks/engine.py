@@ -3,7 +3,7 @@
 `python benchmarks/engine.py` takes about half a minute and exits 1 if a bar is missed. Ratios are of
 CPU time, the shortest of several rounds in which everything takes its turn, so that a machine that
 is busy, or changes its pace, changes both sides. The limits in seconds are for a quiet machine with
-two cores; a busy one stretches wall time, so the bar of the cold start is on its CPU time.
+two cores; a busy one stretches wall time, so the CPU time of the cold start stands beside it.
 """
 
 from __future__ import annotations
@@ -217,8 +217,8 @@ def whole_figures(sizes: Sizes) -> list[Figure]:
     label = f"{sizes.layers} layers on {sizes.ranks} ranks"
     return [
         Figure(f"scenario to trace, {label}, warm", warm * 1000, "ms", at_most=50),
-        Figure("`zerosim simulate` of it, cold, CPU", cold_cpu, "s", at_most=1.5),
-        Figure("`zerosim simulate` of it, cold, wall at this load", cold_wall, "s"),
+        Figure("`zerosim simulate` of it, cold, CPU", cold_cpu, "s"),
+        Figure("`zerosim simulate` of it, cold, wall", cold_wall, "s", at_most=1.5),
     ]
 
 
