@@ -34,6 +34,8 @@ from zerosim.trace import (
 
 MAX_JSON_BYTES: Final = 256 * 2**20
 """A header is small, but one of 2^20 ranks that all differ has a million entries."""
+MAX_ROWS: Final = 50_000_000
+"""A table of a few bytes can unfold to far more than there is memory for."""
 MAX_NAME_BYTES: Final = 200
 """File systems allow 255; the name of the staging directory adds some."""
 _FILES: Final = ("run.json", "spans.parquet", "samples.parquet")
@@ -72,8 +74,7 @@ def load_run(path: Path) -> Trace:
     """Read a run. Raises RunError for a missing, damaged or newer one."""
     meta = load_meta(path)
     try:
-        spans = pl.read_parquet(path / "spans.parquet", memory_map=False)
-        samples = pl.read_parquet(path / "samples.parquet", memory_map=False)
+        spans, samples = _read_table(path / "spans.parquet"), _read_table(path / "samples.parquet")
         provenance = _read_json(path / "provenance.json") if _has(path, "provenance.json") else {}
         _check_columns(spans, SPANS, path)
         _check_columns(samples, SAMPLES, path)
@@ -241,6 +242,17 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise RunError(f"'{path}' does not hold an object: make or import the run again")
     return record
+
+
+def _read_table(path: Path) -> pl.DataFrame:
+    if not path.is_file():
+        raise TraceFileError(f"'{path.name}' is not a file")
+    # As bytes: a path would be taken for a pattern, with its own meaning of [, * and ~.
+    content = path.read_bytes()
+    rows = pl.scan_parquet(content).select(pl.len()).collect().item()
+    if rows > MAX_ROWS:
+        raise TraceFileError(f"'{path.name}' has {rows} rows, over {MAX_ROWS}")
+    return pl.read_parquet(content)
 
 
 def _fsync(path: Path) -> None:

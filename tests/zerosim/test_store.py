@@ -177,6 +177,30 @@ def test_a_missing_table_is_refused(stored: Path) -> None:
         load_run(stored)
 
 
+@pytest.mark.parametrize("name", ["spans.parquet", "samples.parquet"])
+@pytest.mark.parametrize("target", ["/dev/zero", "pipe", "directory", "absent"])
+def test_a_table_that_is_no_file_is_refused_at_once(stored: Path, name: str, target: str) -> None:
+    os.mkfifo(stored / "pipe")
+    (stored / "directory").mkdir()
+    (stored / name).unlink()
+    (stored / name).symlink_to(target)
+    with pytest.raises(RunError, match=rf"is damaged \('{name}' is not a file\)"):
+        load_run(stored)
+
+
+def test_a_table_that_unfolds_to_more_than_memory_is_refused(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zerosim.store.MAX_ROWS", 10)
+    with pytest.raises(RunError, match=r"'spans\.parquet' has 54 rows, over 10"):
+        load_run(stored)
+
+
+@pytest.mark.parametrize("name", ["r[1]", "a*b", "s?", "~", "rank=1"])
+def test_a_name_that_is_also_a_pattern_is_a_name(trace: Trace, tmp_path: Path, name: str) -> None:
+    assert load_run(save_run(trace, tmp_path / name)).spans.equals(trace.spans)
+
+
 def test_no_directory_and_no_run_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no run at"):
         load_run(tmp_path / "absent")
