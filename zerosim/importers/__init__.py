@@ -41,13 +41,13 @@ def read(paths: Sequence[Path], *, name: str | None = None) -> Trace:
     recordings, warnings = [], []
     for path, chosen in _files(paths):
         content = read_content(path)
-        importer = _importer_of(content.data)
+        importer = _importer_of(content.raw)
         if importer is not None:
             recordings.append(importer.parse(content))
         elif chosen:
             raise _unknown(content)
         else:
-            warnings.append(f"'{path.name}' left out: it is {describe(content.data)}")
+            warnings.append(f"'{path.name}' left out: it is {describe(content.raw)}")
     if not recordings:
         raise TraceFileError(f"no trace in '{paths[0]}': give Kineto/Chrome traces (JSON, gzip)")
     return merge(recordings, name or _name(paths), warnings)
@@ -68,13 +68,13 @@ def _files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
     return files
 
 
-def _importer_of(data: bytes) -> Importer | None:
-    return next((i for i in map(IMPORTERS.__getitem__, IMPORTERS) if i.sniff(data)), None)
+def _importer_of(raw: bytes) -> Importer | None:
+    return next((i for i in map(IMPORTERS.__getitem__, IMPORTERS) if i.sniff(raw)), None)
 
 
 def _unknown(content: Content) -> TraceFileError:
     return TraceFileError(
-        f"'{content.path}' is {describe(content.data)}: give a Kineto/Chrome trace (JSON or gzip)"
+        f"'{content.path}' is {describe(content.raw)}: give a Kineto/Chrome trace (JSON or gzip)"
     )
 
 

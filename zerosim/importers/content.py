@@ -37,7 +37,7 @@ class Content:
     """What a file holds, unzipped, and what was odd about it."""
 
     path: Path
-    data: bytes
+    raw: bytes
     warnings: tuple[str, ...] = ()
 
 
@@ -58,47 +58,47 @@ def read_content(path: Path, limit: int = MAX_BYTES) -> Content:
         raise TraceFileError(f"cannot read '{path}': {reason}; check the path") from None
 
 
-def describe(data: bytes) -> str:
-    """What `data` looks like, as a phrase for an error message: `a zip archive`."""
-    if not data.strip():
+def describe(raw: bytes) -> str:
+    """What `raw` looks like, as a phrase for an error message: `a zip archive`."""
+    if not raw.strip():
         return "an empty file"
-    if data[:1] == b"\x80" and data[1:2] in b"\x02\x03\x04\x05":
+    if raw[:1] == b"\x80" and raw[1:2] in b"\x02\x03\x04\x05":
         return "a Python pickle, which is a program and is never loaded"
-    if data[257:262] == b"ustar":
+    if raw[257:262] == b"ustar":
         return "a tar archive: unpack it"
     for magic, what in _MAGIC:
-        if data.startswith(magic):
+        if raw.startswith(magic):
             return what
-    if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-        return _describe_json(data)
-    return "not JSON" if b"\0" not in data[:4096] else "a binary file of unknown format"
+    if raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return _describe_json(raw)
+    return "not JSON" if b"\0" not in raw[:4096] else "a binary file of unknown format"
 
 
-def _describe_json(data: bytes) -> str:
-    head = data[: 2**20]
+def _describe_json(raw: bytes) -> str:
+    head = raw[: 2**20]
     for keys, what in _JSON_KEYS:
         if all(key in head for key in keys):
             return what
     try:
-        orjson.loads(data)
+        orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         return f"no JSON, or damaged ({error})"
     return "JSON without trace events"
 
 
 def _bounded(path: Path, file: BinaryIO, limit: int) -> bytes:
-    data = bytearray()
+    raw = bytearray()
     while chunk := file.read(min(_CHUNK, limit + 1)):
-        data += chunk
-        if len(data) > limit:
+        raw += chunk
+        if len(raw) > limit:
             raise TraceFileError(
                 f"'{path}' holds more than {limit} bytes: record fewer steps, or cut it"
             )
-    return bytes(data)
+    return bytes(raw)
 
 
 def _unzipped(path: Path, file: BinaryIO, limit: int) -> Content:
-    data, member, rest = bytearray(), _member(), b""
+    raw, member, rest = bytearray(), _member(), b""
     try:
         while chunk := rest or file.read(_CHUNK):
             if member.eof:
@@ -107,10 +107,10 @@ def _unzipped(path: Path, file: BinaryIO, limit: int) -> Content:
                     continue
                 if chunk[:1] != _GZIP[:1]:
                     note = f"'{path.name}' has bytes after its gzip end: ignored"
-                    return Content(path, bytes(data), (note,))
+                    return Content(path, bytes(raw), (note,))
                 member = _member()
-            data += member.decompress(chunk, limit + 1 - len(data))
-            if len(data) > limit:
+            raw += member.decompress(chunk, limit + 1 - len(raw))
+            if len(raw) > limit:
                 raise TraceFileError(
                     f"'{path}' unfolds to more than {limit} bytes: record fewer steps, or cut it"
                 )
@@ -119,7 +119,7 @@ def _unzipped(path: Path, file: BinaryIO, limit: int) -> Content:
         raise TraceFileError(f"'{path}' is a damaged gzip file ({error}): copy it again") from None
     if not member.eof:
         raise TraceFileError(f"'{path}' is a truncated gzip file: copy or export it again")
-    return Content(path, bytes(data))
+    return Content(path, bytes(raw))
 
 
 def _member() -> zlib._Decompress:

@@ -49,9 +49,9 @@ def parse_json(content: Content) -> Parsed:
 
     Raises TraceFileError, with line and column, for what cannot be mended.
     """
-    data = content.data
+    raw = content.raw
     try:
-        return Parsed(orjson.loads(data))
+        return Parsed(orjson.loads(raw))
     except orjson.JSONDecodeError:
         text, warnings = _decode(content)
         return _tolerant(content, text, warnings, float)
@@ -67,13 +67,13 @@ def parse_exactly(content: Content) -> Parsed:
 
 
 def _decode(content: Content) -> tuple[str, tuple[str, ...]]:
-    data, name = content.data, content.path.name
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", errors="replace"), (f"'{name}' is UTF-16, not UTF-8",)
+    raw, name = content.raw, content.path.name
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return raw.decode("utf-16", errors="replace"), (f"'{name}' is UTF-16, not UTF-8",)
     try:
-        return data.decode("utf-8-sig"), ()
+        return raw.decode("utf-8-sig"), ()
     except UnicodeDecodeError as error:
-        text = data.decode("utf-8-sig", errors="replace")
+        text = raw.decode("utf-8-sig", errors="replace")
         return text, (f"'{name}' is not UTF-8 (byte {error.start}): odd characters replaced",)
 
 
@@ -89,7 +89,7 @@ def _tolerant(
         raise TraceFileError(f"'{content.path}' is nested too deeply: it is no trace") from None
     except ValueError as error:
         return _piecewise(content, text, warnings, decoder, error)
-    if not warnings and number is float and not content.data.startswith(b"\xef\xbb\xbf"):
+    if not warnings and number is float and not content.raw.startswith(b"\xef\xbb\xbf"):
         warnings = (
             f"'{content.path.name}' has NaN, control or half characters: replaced or kept as text",
         )

@@ -15,7 +15,7 @@ from zerosim.importers.content import describe, read_content
 def test_a_plain_file_is_read_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b'{"a": 1}')
-    assert read_content(path).data == b'{"a": 1}'
+    assert read_content(path).raw == b'{"a": 1}'
     assert read_content(path).warnings == ()
 
 
@@ -23,27 +23,27 @@ def test_gzip_is_told_by_its_magic_bytes_not_by_its_name(tmp_path: Path) -> None
     zipped, plain = tmp_path / "a.json", tmp_path / "b.json.gz"
     zipped.write_bytes(gzip.compress(b"[1]"))
     plain.write_bytes(b"[2]")
-    assert read_content(zipped).data == b"[1]"
-    assert read_content(plain).data == b"[2]"
+    assert read_content(zipped).raw == b"[1]"
+    assert read_content(plain).raw == b"[2]"
 
 
 def test_members_of_a_concatenated_gzip_are_one_file(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"[1,") + gzip.compress(b"2]"))
-    assert read_content(path).data == b"[1,2]"
+    assert read_content(path).raw == b"[1,2]"
 
 
 def test_zeros_after_a_gzip_are_padding(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"[1]") + b"\0" * 512)
-    assert read_content(path).data == b"[1]"
+    assert read_content(path).raw == b"[1]"
 
 
 def test_other_bytes_after_a_gzip_are_ignored_aloud(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"[1]") + b"rubbish")
     content = read_content(path)
-    assert content.data == b"[1]"
+    assert content.raw == b"[1]"
     assert content.warnings == ("'a.gz' has bytes after its gzip end: ignored",)
 
 
@@ -75,7 +75,7 @@ def test_a_plain_file_over_the_limit_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b" " * 100)
     with pytest.raises(TraceFileError, match="holds more than 99 bytes"):
         read_content(path, limit=99)
-    assert len(read_content(path, limit=100).data) == 100
+    assert len(read_content(path, limit=100).raw) == 100
 
 
 def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:

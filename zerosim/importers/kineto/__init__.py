@@ -28,14 +28,14 @@ from zerosim.trace import Flag, Group, Quality, flagged, of_kind
 _SIZED: Final = tuple(k for k in COMMUNICATION if k is not Kind.BARRIER)
 
 
-def sniff(data: bytes) -> bool:
-    """Whether `data` is a Chrome trace: an object with `traceEvents`, or a list of events."""
-    start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+def sniff(raw: bytes) -> bool:
+    """Whether `raw` is a Chrome trace: an object with `traceEvents`, or a list of events."""
+    start = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"[":
-        return b'"ph"' in data[: 2**16]
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "traceEvents".encode("utf-16-le")[:-1] in data
-    return start == b"{" and b'"traceEvents"' in data
+        return b'"ph"' in raw[: 2**16]
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "traceEvents".encode("utf-16-le")[:-1] in raw
+    return start == b"{" and b'"traceEvents"' in raw
 
 
 def parse(content: Content) -> Recording:
@@ -139,7 +139,7 @@ def _quality(
         (before, "has {} ops launched before the recording"),
         (unsized, "has {} collectives of unknown size"),
         (skipped, "has {} events whose time cannot be read: left out"),
-        (has_uneven_decimals(content.data), "has decimals of several lengths: read as decimals"),
+        (has_uneven_decimals(content.raw), "has decimals of several lengths: read as decimals"),
     )
     name = content.path.name
     said = tuple(f"'{name}' {text.format(count)}" for count, text in notes if count)

@@ -42,12 +42,12 @@ def fits_float(us: object) -> bool:
     return not isinstance(us, float) or abs(us) < EXACT_BELOW_US
 
 
-def has_uneven_decimals(data: bytes) -> bool:
+def has_uneven_decimals(raw: bytes) -> bool:
     """Whether times are written with decimals of several lengths, though none has more than three.
 
     For some weeks in 2024 a profiler wrote `x.5` for 5 ns; nobody can tell that from half a µs.
     """
-    lengths = {len(digits) for digits in _DECIMALS.findall(data[:_SAMPLE])}
+    lengths = {len(digits) for digits in _DECIMALS.findall(raw[:_SAMPLE])}
     return len(lengths) > 1 and max(lengths) <= 3  # noqa: PLR2004  nanoseconds of a microsecond
 
 
