@@ -17,7 +17,8 @@ from zerosim.errors import TraceFileError
 from zerosim.kinds import KINDS, Kind
 
 FORMAT_VERSION: Final = 1
-MOST_RANKS: Final = 2**24
+MAX_RANKS: Final = 2**24
+"""A header that names more is damaged or hostile; its ranges are unfolded one by one."""
 Source = Literal["simulated", "measured", "imported"]
 
 
@@ -104,9 +105,9 @@ class RankClass:
 
     def __post_init__(self) -> None:
         """Refuse ranges that are none, or more ranks than there can be."""
-        if any(not 0 <= first <= last for first, last in self.members) or self.size > MOST_RANKS:
+        if any(not 0 <= first <= last for first, last in self.members) or self.size > MAX_RANKS:
             raise TraceFileError(
-                f"a class has ranks {self.members[:3]}: give ascending ranges of up to {MOST_RANKS}"
+                f"a class has ranks {self.members[:3]}: give ascending ranges of up to {MAX_RANKS}"
             )
 
     @property

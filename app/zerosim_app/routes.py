@@ -15,7 +15,9 @@ from zerosim_app.shelf import Shelf
 from zerosim_app.spansbin import Encoded, encode
 
 MAX_RANKS_TEXT: Final = 2_000
+"""Addresses beyond some 2,000 characters are cut by proxies and browsers."""
 MAX_RANKS: Final = 4_096
+"""More rows than this are asked for as `all`, or folded into classes."""
 KEPT_RUNS: Final = 8
 _RANKS: Final = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*")
 _IMMUTABLE: Final = "private, max-age=31536000, immutable"

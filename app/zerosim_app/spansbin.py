@@ -36,8 +36,11 @@ from zerosim_app.runheader import palette_record, run_record
 VERSION: Final = 1
 UNKNOWN_LEAD: Final = -(2**31)
 MAX_EXACT_NS: Final = 2**53
+"""Doubles count whole nanoseconds up to here."""
 MAX_OPS: Final = 50_000
+"""More different ops would make the JSON larger than the bytes."""
 MAX_SERIES: Final = 64
+"""One rank's memory is shown at a time; the first ranks are enough to choose from."""
 COUNTERS: Final = ("memory.in_use", "memory.allocated", "memory.reserved")
 """Counters that the memory track can show, the first that a run has.
 

@@ -13,14 +13,13 @@ from zerosim.collectives import wire_bytes
 from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import COMMUNICATION
 from zerosim.plan import Op, Plan
-from zerosim.scenario import Scenario, cluster_of, plan_of, workload_of
+from zerosim.scenario import Scenario, cluster_of, facts_of, plan_of
 from zerosim.scenario.sections import ClusterSection
 from zerosim.trace import (
     Clock,
     Flag,
     Group,
     Meta,
-    ModelFacts,
     Quality,
     StepWindow,
     Trace,
@@ -57,7 +56,7 @@ def merge(directory: Path, *, failure: str | None = None) -> Trace:
         groups=tuple(Group(a.name, a.size, tuple(range(plan.world_size))) for a in plan.axes),
         steps=_windows(plan, records),
         states=tuple(states(plan, record) for record in records),
-        model=_facts(measured),
+        model=facts_of(measured),
         finished=failure is None,
     )
     return make_trace(spans, meta, samples(plan, records), _provenance(raw))
@@ -214,17 +213,6 @@ def _quality(plan: Plan, records: Sequence[Record], failure: str | None) -> Qual
     if early:
         warnings.append(f"{early} collectives ended on a rank before another had issued them")
     return Quality(events=sum(len(r.rows) for r in records), warnings=tuple(warnings))
-
-
-def _facts(scenario: Scenario) -> ModelFacts:
-    workload = workload_of(scenario)
-    return ModelFacts(
-        n_params=workload.n_params,
-        tokens=workload.tokens * workload.micro_batches,
-        flops=workload.model_flops(),
-        flops_causal=workload.model_flops(causal=True),
-        peak_flops=cluster_of(scenario).device.peak_flops,
-    )
 
 
 def _provenance(records: Sequence[Record]) -> dict[str, Any]:

@@ -18,9 +18,13 @@ from zerosim.trace import RankClass, Trace, expand
 LANES: Final = ("host", "compute", "all_gather", "reduce_scatter", "all_reduce", "copy")
 """Streams that come first, in this order; others follow by name and number."""
 MAX_SUBLANES: Final = 16
+"""More spans of one stream at one moment cannot be told apart by eye; they are counted instead."""
 MAX_ROWS: Final = 20_000
+"""More than anyone scrolls through, and each is an entry of the JSON."""
 MAX_SPANS: Final = 4_000_000
+"""About 120 MB for the browser to fetch and keep."""
 MAX_RANKS: Final = 1_000_000
+"""Each rank that a run names costs an entry here, whether it has rows or not."""
 
 Choice = Literal["classes", "all"] | tuple[int, ...]
 """Equal ranks once (`classes`), every rank (`all`), or these ranks."""

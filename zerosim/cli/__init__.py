@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -32,6 +34,9 @@ _FORESEEN: Final = (ZerosimError, typer.Abort, typer.TyperException, OSError)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exits 0, 1 (failed) or 2 (bad input, one sentence on stderr)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller closed it: nobody wants to read
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
     sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
 
 
@@ -44,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         return stop.exit_code
     except (*_FORESEEN, KeyboardInterrupt) as error:
         sentence, failed = _explained(error)
-        log(f"zerosim: {' '.join(sentence.split())}")
+        log(f"zerosim: {sentence}")
         return failed
     return code if isinstance(code, int) else 0
 

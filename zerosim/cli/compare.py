@@ -16,8 +16,8 @@ from zerosim.units import format_ns
 
 First = Annotated[Path, typer.Argument(metavar="A", help="A run directory.")]
 Second = Annotated[Path, typer.Argument(metavar="B", help="Another one.")]
-MOST_RESIDUALS: Final = 10
-MOST_LABEL: Final = 60
+MAX_RESIDUALS: Final = 10
+MAX_LABEL: Final = 60
 
 
 def register(app: typer.Typer) -> None:
@@ -78,11 +78,11 @@ def _residual_rows(residuals: list[Mapping[str, Any]]) -> list[tuple[str, ...]]:
             format_ns(r["a_ns"]),
             format_ns(r["b_ns"]),
         )
-        for r in residuals[:MOST_RESIDUALS]
+        for r in residuals[:MAX_RESIDUALS]
     ]
 
 
 def _short(label: str) -> str:
     """A label that leaves room for the figures: kernel names can be a page long."""
     label = label.strip()
-    return label if len(label) <= MOST_LABEL else f"{label[: MOST_LABEL - 1]}…"
+    return label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 1]}…"

@@ -8,7 +8,7 @@ from typing import Any, Final
 from zerosim.cli.output import print_json, print_rows
 from zerosim.units import format_bytes, format_count, format_ns
 
-MOST_ORDER_CHARACTERS: Final = 400
+MAX_ORDER_CHARACTERS: Final = 400
 
 
 def print_summary(summary: Mapping[str, Any], *, json: bool) -> None:
@@ -63,9 +63,9 @@ def _bytes(nbytes: int | None, what: str) -> str:
 def _order(order: str | None) -> str:
     if order is None:
         return "unknown"
-    if len(order) <= MOST_ORDER_CHARACTERS:
+    if len(order) <= MAX_ORDER_CHARACTERS:
         return order
-    return f"{order[:MOST_ORDER_CHARACTERS].rsplit(' ', 1)[0]} … ({len(order.split())} ops)"
+    return f"{order[:MAX_ORDER_CHARACTERS].rsplit(' ', 1)[0]} … ({len(order.split())} ops)"
 
 
 def _skew(skew: Mapping[str, Any] | None) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from zerosim.plan import Plan
 from zerosim.registry import Registry
 from zerosim.trace import Trace
 
-MOST_CELLS: Final = 2**21
+MAX_CELLS: Final = 2**21
 """So many spans of ranks that differ are recorded: about a minute and a gigabyte."""
 Engine = Callable[[Program, Folded, Variation], tuple[Times, str]]
 
@@ -45,10 +45,10 @@ def simulate(
     chosen = ENGINES[engine]
     program = timed(plan, cluster)
     folded = unfolded(program) if engine == "unfolded" else fold(program, variation)
-    if folded.n_classes * len(program.ops) > MOST_CELLS:
+    if folded.n_classes * len(program.ops) > MAX_CELLS:
         raise PlanError(
             f"{folded.n_classes} ranks that differ run {len(program.ops)} ops each, over "
-            f"{MOST_CELLS} in all: lower world_size, layers or steps, or let ranks be equal"
+            f"{MAX_CELLS} in all: lower world_size, layers or steps, or let ranks be equal"
         )
     times, ran = chosen(program, folded, variation)
     return record(

@@ -17,13 +17,15 @@ import orjson
 
 from zerosim.engine.folding import fold
 from zerosim.engine.maxplus import solve
-from zerosim.engine.program import MOST_NS, Program, Ring, Timed, Variation, durations
+from zerosim.engine.program import MAX_NS, Program, Ring, Timed, Variation, durations
 from zerosim.errors import InputError
 from zerosim.plan import Axis
 from zerosim.units import NS_PER_S, NS_PER_US
 
 MAX_BYTES: Final = 256 * 2**20
-MOST_RANKS: Final = 2**20
+"""A program is text: 4,096 ranks with 500 durations each are some 20 MB."""
+MAX_RANKS: Final = 2**20
+"""As many as a scenario may have."""
 _COMPUTE: Final = ("F", "B", "OPT")
 _COLLECTIVE: Final = ("AG", "RS")
 
@@ -80,8 +82,8 @@ def _run(record: dict[str, Any]) -> Parity:
 
 def _program(record: dict[str, Any], n: int) -> tuple[Program, Variation]:
     sizes = [int(str(dimension).removeprefix("ring:")) for dimension in record["topology"]]
-    if not 1 <= n <= MOST_RANKS:
-        raise InputError(f"n_ranks is {n}: give 1 to {MOST_RANKS}")
+    if not 1 <= n <= MAX_RANKS:
+        raise InputError(f"n_ranks is {n}: give 1 to {MAX_RANKS}")
     if any(size < 1 for size in sizes) or math.prod(sizes) != n:
         raise InputError(f"topology {record['topology']} is not of {n} ranks: make them agree")
     rings = {kind: _ring(kind, sizes, record) for kind in _COLLECTIVE}
@@ -119,8 +121,8 @@ def _program(record: dict[str, Any], n: int) -> tuple[Program, Variation]:
             if op.axis is None
         ]
     longest = sum(op.duration_ns for op in ops) + sum(max(row) for _, row in given)
-    if longest > MOST_NS:
-        raise InputError(f"the program lasts up to {longest} ns, over {MOST_NS}: give shorter ops")
+    if longest > MAX_NS:
+        raise InputError(f"the program lasts up to {longest} ns, over {MAX_NS}: give shorter ops")
     program = Program(n, tuple(ops), (Axis("world", n),), {})
     return program, Variation(durations=tuple(given))
 

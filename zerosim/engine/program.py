@@ -18,7 +18,7 @@ from zerosim.plan import Axis, Plan
 from zerosim.units import NS_PER_S, seconds_to_ns
 
 Int = NDArray[np.int64]
-MOST_NS: Final = 2**56
+MAX_NS: Final = 2**56
 """Over two years: a longer run would overflow 64 bits once ranks differ."""
 
 
@@ -140,9 +140,9 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
         if op.communicator is not None:
             last_on_communicator[op.communicator] = op.id
     total = sum(op.duration_ns + op.issue_ns for op in ops)
-    if total > MOST_NS:
+    if total > MAX_NS:
         raise PlanError(
-            f"the run would last {total / NS_PER_S:.3g} s, over {MOST_NS / NS_PER_S:.3g}: "
+            f"the run would last {total / NS_PER_S:.3g} s, over {MAX_NS / NS_PER_S:.3g}: "
             "give a faster cluster or a smaller model"
         )
     return Program(plan.world_size, tuple(ops), plan.axes, capacity)

@@ -2,6 +2,7 @@
 
 from zerosim.scenario.build import (
     cluster_of,
+    facts_of,
     numerics_of,
     plan_of,
     run,
@@ -15,6 +16,7 @@ __all__ = [
     "PRESETS",
     "Scenario",
     "cluster_of",
+    "facts_of",
     "load_scenario",
     "numerics_of",
     "plan_of",

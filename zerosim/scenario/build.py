@@ -19,16 +19,21 @@ from zerosim.units import dtype_bytes
 from zerosim.workload import Workload
 
 T = TypeVar("T")
-MOST_OPS: Final = 200_000
-MOST_RANKS: Final = 1_048_576
-MOST_STRETCH: Final = 100
+MAX_OPS: Final = 200_000
+"""So many ops a rank are written and run in about ten seconds."""
+MAX_RANKS: Final = 2**20
+"""Ten times the largest machines; folding keeps an array over ranks."""
+MAX_STRETCH: Final = 100
+"""A rank a hundred times slower is no straggler but broken."""
+MAX_COUNT: Final = 2**58
+"""FLOPs and elements up to here, times the bytes of one, fit 64 bits."""
 
 
 def workload_of(scenario: Scenario) -> Workload:
     """The model of a scenario. Raises ScenarioError for sizes that do not fit together."""
     workload = _workload(scenario)
     kept = sum(layer.activations + layer.logits for layer in workload.layers)
-    if max(workload.model_flops(), kept) >= 2**58:
+    if max(workload.model_flops(), kept) >= MAX_COUNT:
         raise ScenarioError(
             f"model '{workload.name}' has more parameters or tokens than can be counted: "
             "lower layers, hidden, vocab, seq or micro_batch"
@@ -74,8 +79,8 @@ def numerics_of(scenario: Scenario) -> Numerics:
 def cluster_of(scenario: Scenario) -> Cluster:
     """The cluster of a scenario: the machine, with what the scenario changes about it."""
     c = scenario.cluster
-    if not 1 <= c.world_size <= MOST_RANKS:
-        raise ScenarioError(f"cluster.world_size is {c.world_size}: give 1 to {MOST_RANKS}")
+    if not 1 <= c.world_size <= MAX_RANKS:
+        raise ScenarioError(f"cluster.world_size is {c.world_size}: give 1 to {MAX_RANKS}")
     dtype_bytes(scenario.numerics.dtype)
     base = MACHINES[c.name].cluster(c.world_size, scenario.numerics.dtype)
     return replace(
@@ -112,16 +117,16 @@ def plan_of(scenario: Scenario) -> Plan:
     """The plan of one rank. Raises ScenarioError if it would be larger than can be simulated."""
     workload = workload_of(scenario)
     expected = 8 * len(workload.layers) * workload.micro_batches * scenario.run.steps
-    if expected > MOST_OPS:
+    if expected > MAX_OPS:
         raise ScenarioError(
-            f"the scenario has about {expected} ops a rank, over {MOST_OPS}: "
+            f"the scenario has about {expected} ops a rank, over {MAX_OPS}: "
             "lower layers, micro_batches or steps"
         )
     section = scenario.schedule
     schedule = SCHEDULES[section.name]
     plan: Plan = schedule.write(
         workload,
-        scenario.cluster.world_size,
+        cluster_of(scenario).world_size,
         numerics_of(scenario),
         schedule.options(**section.options),
         scenario.run.steps,
@@ -140,22 +145,26 @@ def variation_of(scenario: Scenario) -> Variation:
 
 def run(scenario: Scenario) -> Trace:
     """Simulate a scenario: same scenario, same trace, byte for byte."""
-    workload = workload_of(scenario)
-    cluster = cluster_of(scenario)
     return simulate(
         plan_of(scenario),
-        cluster,
+        cluster_of(scenario),
         variation_of(scenario),
         engine=scenario.run.engine,
         name=scenario.name,
         scenario=scenario.to_dict(),
-        model=ModelFacts(
-            n_params=workload.n_params,
-            tokens=workload.tokens * workload.micro_batches,
-            flops=workload.model_flops(),
-            flops_causal=workload.model_flops(causal=True),
-            peak_flops=cluster.device.peak_flops,
-        ),
+        model=facts_of(scenario),
+    )
+
+
+def facts_of(scenario: Scenario) -> ModelFacts:
+    """What turns the step time of a scenario into tokens per second and MFU."""
+    workload = workload_of(scenario)
+    return ModelFacts(
+        n_params=workload.n_params,
+        tokens=workload.tokens * workload.micro_batches,
+        flops=workload.model_flops(),
+        flops_causal=workload.model_flops(causal=True),
+        peak_flops=cluster_of(scenario).device.peak_flops,
     )
 
 
@@ -173,9 +182,9 @@ def _stragglers(text: str, world_size: int) -> tuple[tuple[int, float], ...]:
             raise ScenarioError(
                 f"run.stragglers names rank {rank}: ranks are 0 to {world_size - 1}"
             )
-        if not 0 < factor <= MOST_STRETCH:
+        if not 0 < factor <= MAX_STRETCH:
             raise ScenarioError(
-                f"run.stragglers has factor {factor}: give a number above 0, at most {MOST_STRETCH}"
+                f"run.stragglers has factor {factor}: give a number above 0, at most {MAX_STRETCH}"
             )
         found.append((rank, factor))
     return tuple(sorted(found))

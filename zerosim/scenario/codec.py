@@ -19,7 +19,8 @@ from zerosim.scenario.sections import (
 )
 from zerosim.schedules import SCHEDULES
 
-_MOST: Final = 1e300
+_MAX_NUMBER: Final = 1e300
+"""Larger ones overflow a float as soon as something is multiplied."""
 SECTIONS: Final[dict[str, type[Any]]] = {
     "workload": WorkloadSection,
     "cluster": ClusterSection,
@@ -118,8 +119,8 @@ def _value(hint: Any, place: str, value: Any) -> Any:  # noqa: ANN401 - types ar
     if wanted is bool and isinstance(value, bool):
         return value
     if wanted in (int, float) and isinstance(value, int | float) and not isinstance(value, bool):
-        if not abs(value) < _MOST:
-            shown = value if isinstance(value, float) else f"over {_MOST:g}"
+        if not abs(value) < _MAX_NUMBER:
+            shown = value if isinstance(value, float) else f"over {_MAX_NUMBER:g}"
             raise ScenarioError(f"{place} is {shown}: give a finite number")
         if wanted is int and value != int(value):
             raise ScenarioError(f"{place} is {value}: give a whole number")

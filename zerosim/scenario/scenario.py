@@ -22,6 +22,7 @@ from zerosim.scenario.sections import (
 )
 
 MAX_FILE_BYTES: Final = 64 * 2**20
+"""A TOML file is a page; the header of a large run may be some megabytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any, Final
 from zerosim.errors import ScenarioError
 
 MODELS: Final = ("uniform", "gpt", "llama")
-_MOST_LAYERS: Final = 100_000
+_MAX_LAYERS: Final = 100_000
+"""A hundred times the deepest models; checked before a workload is built of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class WorkloadSection:
                 _at_least_one("workload", name, getattr(self, name))
         if self.model not in MODELS:
             raise ScenarioError(f"no model '{self.model}': known: {', '.join(MODELS)}")
-        if self.layers > _MOST_LAYERS:
-            raise ScenarioError(f"workload.layers is {self.layers}: give at most {_MOST_LAYERS}")
+        if self.layers > _MAX_LAYERS:
+            raise ScenarioError(f"workload.layers is {self.layers}: give at most {_MAX_LAYERS}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerosim.errors import InputError, ScenarioError, UnknownNameError
-from zerosim.scenario import PRESETS, Scenario, load_scenario, run
+from zerosim.scenario import PRESETS, Scenario, load_scenario, plan_of, run
 from zerosim.scenario.codec import SECTIONS
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -167,6 +167,11 @@ def test_a_value_that_makes_no_sense_is_one_sentence_with_a_remedy(
         run(load_scenario("lesson-zero3", [word]))
     assert str(error.value).startswith(sentence)
     assert "\n" not in str(error.value)
+
+
+def test_a_plan_for_no_ranks_is_refused_before_anything_is_divided_by_them() -> None:
+    with pytest.raises(ScenarioError, match=r"cluster\.world_size is 0: give 1 to 1048576"):
+        plan_of(load_scenario("lesson-zero3", ["world_size=0"]))
 
 
 def test_ops_that_would_not_fit_in_memory_are_refused() -> None:
