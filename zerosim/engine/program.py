@@ -14,7 +14,7 @@ from zerosim.collectives import Transfer, alone_ns, capacities, transfer
 from zerosim.compute import compute_ns
 from zerosim.errors import PlanError
 from zerosim.kinds import COMMUNICATION
-from zerosim.plan import Axis, Plan
+from zerosim.plan import Axis, Op, Plan
 from zerosim.units import NS_PER_S, seconds_to_ns
 
 Int = NDArray[np.int64]
@@ -118,11 +118,10 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
             before.append(last_on_stream[op.stream])
         if op.communicator is not None and op.communicator in last_on_communicator:
             before.append(last_on_communicator[op.communicator])
+        axis = None if op.group is None else axis_index[op.group]
         key = (op.kind, op.flops, op.memory_bytes, op.elements, op.dtype, op.group)
         if key not in costs:
-            costs[key] = _cost(
-                op.kind, op.flops, op.memory_bytes, op.nbytes, op.group, plan, cluster
-            )
+            costs[key] = _cost(op, None if axis is None else plan.axes[axis], cluster)
         duration, moved = costs[key]
         collective = op.kind in COMMUNICATION
         ops.append(
@@ -131,7 +130,7 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
                 after=tuple(dict.fromkeys(before)),
                 issue_ns=issue[collective] if duration or collective else 0,
                 duration_ns=duration,
-                axis=None if op.group is None else axis_index[op.group],
+                axis=axis,
                 transfer=moved,
                 blocks=op.blocks or (cluster.host.computes and not collective),
             )
@@ -148,21 +147,10 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
     return Program(plan.world_size, tuple(ops), plan.axes, capacity)
 
 
-def _cost(
-    kind: object,
-    flops: int,
-    memory_bytes: int,
-    nbytes: int | None,
-    group: str | None,
-    plan: Plan,
-    cluster: Cluster,
-) -> tuple[int, Transfer | None]:
-    if kind not in COMMUNICATION or nbytes is None:
-        return compute_ns(flops, memory_bytes, cluster.device), None
-    axis = next(axis for axis in plan.axes if axis.name == group)
-    moved = transfer(
-        COMMUNICATION[COMMUNICATION.index(kind)], nbytes, axis.size, cluster, axis.stride
-    )
+def _cost(op: Op, axis: Axis | None, cluster: Cluster) -> tuple[int, Transfer | None]:
+    if op.kind not in COMMUNICATION or op.nbytes is None or axis is None:
+        return compute_ns(op.flops, op.memory_bytes, cluster.device), None
+    moved = transfer(op.kind, op.nbytes, axis.size, cluster, axis.stride)
     return alone_ns(moved, capacities(cluster)), moved
 
 
