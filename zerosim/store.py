@@ -38,6 +38,10 @@ MAX_ROWS: Final = 50_000_000
 """A table of a few bytes can unfold to far more than there is memory for."""
 MAX_NAME_BYTES: Final = 200
 """File systems allow 255; the name of the staging directory adds some."""
+_DAMAGE: Final = (
+    *(OSError, TraceFileError, pl.exceptions.PolarsError),
+    pl.exceptions.PanicException,  # what some damaged pages end in; it is no Exception
+)
 _FILES: Final = ("run.json", "spans.parquet", "samples.parquet")
 
 
@@ -79,7 +83,7 @@ def load_run(path: Path) -> Trace:
         _check_columns(spans, SPANS, path)
         _check_columns(samples, SAMPLES, path)
         return make_trace(spans, meta, samples, provenance)
-    except (OSError, pl.exceptions.PolarsError, TraceFileError) as error:
+    except _DAMAGE as error:
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RunError(f"run '{path}' is damaged ({first_line}): make or import it again") from None
 

@@ -196,6 +196,17 @@ def test_a_table_that_unfolds_to_more_than_memory_is_refused(
         load_run(stored)
 
 
+def test_a_table_on_which_the_reader_panics_is_refused(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def panic(*_: object) -> None:
+        raise pl.exceptions.PanicException("range end index 3910 out of range")
+
+    monkeypatch.setattr(pl, "read_parquet", panic)
+    with pytest.raises(RunError, match=r"is damaged \(range end index 3910 out of range\)"):
+        load_run(stored)
+
+
 @pytest.mark.parametrize("name", ["r[1]", "a*b", "s?", "~", "rank=1"])
 def test_a_name_that_is_also_a_pattern_is_a_name(trace: Trace, tmp_path: Path, name: str) -> None:
     assert load_run(save_run(trace, tmp_path / name)).spans.equals(trace.spans)
