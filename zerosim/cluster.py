@@ -85,6 +85,10 @@ class Cluster:
         ):
             if not math.isfinite(rate) or rate <= 0:
                 raise ScenarioError(f"cluster.{what} is {rate}: give a finite number above 0")
+        if self.device.efficiency > 1:
+            raise ScenarioError(
+                f"cluster.efficiency is {self.device.efficiency}: give a share above 0, at most 1"
+            )
         for what, seconds in (
             ("launch_s", self.device.launch_s),
             ("intra_hop_s", self.intra.hop_s),

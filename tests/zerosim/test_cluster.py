@@ -36,6 +36,11 @@ def test_a_rate_that_is_no_finite_positive_number_is_refused(rate: float) -> Non
         replace(BASE, device=replace(BASE.device, peak_flops=rate))
 
 
+def test_more_than_the_peak_is_never_reached() -> None:
+    with pytest.raises(ScenarioError, match=r"cluster\.efficiency is 1\.5: give a share above 0"):
+        replace(BASE, device=replace(BASE.device, efficiency=1.5))
+
+
 @pytest.mark.parametrize("seconds", [-1e-9, math.nan, math.inf])
 def test_a_latency_that_is_no_duration_is_refused(seconds: float) -> None:
     with pytest.raises(ScenarioError, match=r"cluster\.inter_hop_s is"):

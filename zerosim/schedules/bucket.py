@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from zerosim.errors import ScenarioError
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.partition import padded
@@ -46,8 +47,10 @@ def buckets(
 
     Within a unit the last parameter comes first, as gradients do. A bucket closes when its size
     reaches or passes `cap_bytes` (torch's reducer.cpp), or at the end of a unit if the cap is None.
-    Parameters are never split.
+    Parameters are never split. Raises ScenarioError for a cap below 1.
     """
+    if cap_bytes is not None and cap_bytes < 1:
+        raise ScenarioError(f"schedule.bucket_bytes is {cap_bytes}: give at least 1")
     closed: list[list[Part]] = []
     parts: dict[int, int] = {}
     size = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from zerosim.errors import ScenarioError
 from zerosim.schedules.bucket import buckets, forward_order, gradient_order
 from zerosim.workload import Layer, Parameter, Unit, Workload
 
@@ -35,6 +36,12 @@ def test_a_bucket_closes_when_it_reaches_or_passes_its_cap() -> None:
     layers = of_layers(*[5 * MIB] * 4)
     assert [n * 4 // MIB for _, n in cut(layers, 25 * MIB)] == [40, 40]
     assert cut(layers, 20 * MIB) == [(str(i), 5 * MIB) for i in (3, 2, 1, 0)]
+
+
+@pytest.mark.parametrize("cap", [0, -1])
+def test_a_cap_below_one_is_refused(cap: int) -> None:
+    with pytest.raises(ScenarioError, match=rf"schedule\.bucket_bytes is {cap}: give at least 1"):
+        cut(of_layers(1, 2), cap)
 
 
 def test_what_is_left_is_the_last_bucket() -> None:
