@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
+from io import StringIO
 from typing import Annotated, Final
 
 import typer
@@ -36,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exits 0, 1 (failed) or 2 (bad input, one sentence on stderr)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller closed it: nobody wants to read
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+            setattr(sys, name, StringIO())
     sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
 
 

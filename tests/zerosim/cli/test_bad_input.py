@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,28 @@ def test_a_header_with_junk_in_it_is_shown_or_refused_and_never_crashes(
         save_run(simulate(load_scenario("lesson-zero3")), path)
     (path / "run.json").write_bytes(orjson.dumps(record))
     assert run(["show", str(path), "--json"]) in (0, 2)
+
+
+def test_a_long_wrong_word_makes_no_long_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "lesson-zero3", "--set", f"layers={'9' * 5000}"]) == 2
+    printed = capsys.readouterr().err
+    assert len(printed) < 1000
+    assert printed.startswith("zerosim: workload.layers is 999")
+    assert printed.endswith("give a finite number\n")
+
+
+def test_names_of_strangers_do_not_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\n\x9b31m"
+    trace = simulate(load_scenario("lesson-zero3"))
+    path = save_run(replace(trace, meta=replace(trace.meta, name=evil)), tmp_path / "run")
+    assert run(["show", str(path)]) == 0
+    assert run(["compare", str(path), str(path)]) == 0
+    assert run(["show", str(tmp_path / evil)]) == 2
+    printed = capsys.readouterr()
+    assert not set(evil) & set(printed.out + printed.err) - set("]0;owned[2J31m\n")
+    assert printed.err.count("\n") == 1
 
 
 def test_a_directory_for_a_file_is_one_sentence(

@@ -240,6 +240,13 @@ def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str
     assert "Usage: zerosim" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&- <&-", 0)])
+def test_a_caller_that_closes_its_streams_gets_the_exit_code(closed: str, code: int) -> None:
+    command = f'"{sys.executable}" -m zerosim list engines {closed}'
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (code, b"")
+
+
 PROBE = """
 import sys
 from zerosim.cli import run
