@@ -20,7 +20,7 @@ from zerosim.engine.record import Recording, record
 from zerosim.errors import PlanError
 from zerosim.plan import Plan
 from zerosim.registry import Registry
-from zerosim.trace import Trace
+from zerosim.trace import ModelFacts, Trace
 
 MAX_CELLS: Final = 2**21
 """So many spans of ranks that differ are recorded: about a minute and a gigabyte."""
@@ -34,11 +34,13 @@ def simulate(
     *,
     engine: str = "auto",
     name: str | None = None,
-    **meta: Any,  # noqa: ANN401 - header fields of the run, checked by Meta
+    scenario: dict[str, Any] | None = None,
+    model: ModelFacts | None = None,
 ) -> Trace:
     """Simulate every rank of `plan` on `cluster`.
 
-    `engine`: auto, maxplus, simpy or unfolded (SimPy without folding). `meta` are header fields.
+    `engine`: auto, maxplus, simpy or unfolded (SimPy without folding). `name` (else the plan's),
+    `scenario` and `model` go into the header of the run.
     Raises PlanError for a plan that waits for itself or would not fit in memory, UnknownNameError for
     an unknown engine.
     """
@@ -51,13 +53,9 @@ def simulate(
             f"{MAX_CELLS} in all: lower world_size, layers or steps, or let ranks be equal"
         )
     times, ran = chosen(program, folded, variation)
-    return record(
-        plan,
-        program,
-        folded,
-        times,
-        Recording(name or plan.name, ran, cluster.backend, {"device": cluster.device.name, **meta}),
-    )
+    meta = {"device": cluster.device.name, "scenario": scenario, "model": model}
+    recording = Recording(name or plan.name, ran, cluster.backend, meta)
+    return record(plan, program, folded, times, recording)
 
 
 def _max_plus(program: Program, folded: Folded, variation: Variation) -> tuple[Times, str]:
