@@ -33,6 +33,12 @@ _HALF_CHARACTER: Final = re.compile(
 )
 _LONE_BACKSLASH: Final = re.compile(r'\\(?:\\|")|\\')
 
+# Note [Windows]: json counts the lines before an error, so that a file of broken events would take
+# time with the square of its size. Events are tried in a window that begins with them.
+_WINDOWS: Final = (2**12, 2**18)
+_LONGEST_WORD: Final = 16
+"""A fault so close to the end of a window may be the window's: `-Infinity`, an escape."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
@@ -148,11 +154,27 @@ class _EventReader:
 
     def _event(self, position: int) -> int:
         try:
-            event, position = self.decoder.raw_decode(self.text, position)
+            event, position = self._decoded(position)
         except (ValueError, RecursionError):
             return self._mended_event(position)
         self.events.append(event)
         return position
+
+    def _decoded(self, position: int) -> tuple[Any, int]:
+        """The event at `position`, and where it ends; see Note [Windows]."""
+        for width in _WINDOWS:
+            window = self.text[position : position + width]
+            try:
+                event, end = self.decoder.raw_decode(window)
+            except json.JSONDecodeError as error:
+                cut = error.msg.startswith("Unterminated") or error.pos > width - _LONGEST_WORD
+                if len(window) < width or not cut:
+                    raise
+            else:
+                if end < width:
+                    return event, position + end
+        event, end = self.decoder.raw_decode(self.text, position)
+        return event, end
 
     def _mended_event(self, position: int) -> int:
         found = _NEXT.search(self.text, position)

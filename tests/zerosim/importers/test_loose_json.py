@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -95,6 +96,26 @@ def test_an_event_beyond_mending_is_left_out_and_its_place_named() -> None:
     assert names(parsed) == ["a", "z"]
     assert parsed.skipped == 1
     assert parsed.warnings == ("'t.json': 1 events left out, the first at line 1, column 64",)
+
+
+@pytest.mark.parametrize("size", [4070, 4080, 4090, 4096, 5000, 2**18 - 10, 2**18 + 100])
+@pytest.mark.parametrize("tail", ["", ', "n": -Infinity, "u": "\\u00e9"'])
+def test_events_of_any_length_stand_beside_a_broken_one(size: int, tail: str) -> None:
+    long = f'{{"ph": "X", "name": "m", "text": "{"x" * size}"{tail}}}'
+    parsed = parse_json(
+        content(trace_with(f'{{"ph": "X", x}}, {long}, {{"ph": "X", "name": "n",}}'))
+    )
+    assert names(parsed) == ["a", "m", "n", "z"]
+    assert (parsed.repaired, parsed.skipped) == (1, 1)
+
+
+def test_many_broken_events_take_time_with_their_number_not_with_its_square() -> None:
+    def seconds(n: int) -> float:
+        began = time.process_time()
+        assert parse_json(content(trace_with(", ".join(['{"ph": "X", x}'] * n)))).skipped == n
+        return time.process_time() - began
+
+    assert seconds(32_000) < 10 * seconds(8_000)
 
 
 def test_trailing_commas_are_dropped() -> None:
