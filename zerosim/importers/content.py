@@ -14,6 +14,9 @@ from zerosim.errors import TraceFileError
 MAX_BYTES: Final = 4 * 2**30
 """The most bytes one file may unfold to; more is a mistake or an attack."""
 
+MAX_UNFOLDING: Final = 250
+"""How many bytes one zipped byte of a trace may be; real ones give 10 to 40, a bomb 1,000."""
+_SMALL: Final = 2**26
 _CHUNK: Final = 2**16
 _GZIP: Final = b"\x1f\x8b"
 _MAGIC: Final = (
@@ -47,6 +50,8 @@ def read_content(path: Path, limit: int = MAX_BYTES) -> Content:
     Raises TraceFileError if it cannot be read, is a damaged or cut gzip, or is over `limit` bytes.
     """
     try:
+        if path.exists() and not path.is_file():  # a pipe or a device may never end
+            raise TraceFileError(f"'{path}' is not a file: give Kineto/Chrome traces (JSON, gzip)")
         with path.open("rb") as file:
             zipped = file.read(2) == _GZIP
             file.seek(0)
@@ -99,6 +104,7 @@ def _bounded(path: Path, file: BinaryIO, limit: int) -> bytes:
 
 def _unzipped(path: Path, file: BinaryIO, limit: int) -> Content:
     raw, member, rest = bytearray(), _member(), b""
+    limit = min(limit, max(_SMALL, MAX_UNFOLDING * path.stat().st_size))
     try:
         while chunk := rest or file.read(_CHUNK):
             if member.eof:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import pickle
 from pathlib import Path
 
@@ -68,6 +69,22 @@ def test_a_gzip_bomb_stops_at_the_limit(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"\0" * 2**20))
     with pytest.raises(TraceFileError, match="unfolds to more than 65536 bytes"):
         read_content(path, limit=65536)
+
+
+def test_a_gzip_that_unfolds_like_a_bomb_stops_long_before_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(b" " * 2**27))
+    with pytest.raises(TraceFileError, match="unfolds to more than 67108864 bytes"):
+        read_content(path)
+    path.write_bytes(gzip.compress(b" " * 2**26))
+    assert len(read_content(path).raw) == 2**26
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/null", "pipe", "."])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TraceFileError, match="is not a file: give Kineto/Chrome traces"):
+        read_content(tmp_path / name)
 
 
 def test_a_plain_file_over_the_limit_is_refused(tmp_path: Path) -> None:
