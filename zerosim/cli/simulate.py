@@ -10,9 +10,9 @@ import typer
 from zerosim.analysis.summary import summarize
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
-from zerosim.cli.summary import padding_row, summary_rows
+from zerosim.cli.summary import fits_row, padding_row, summary_rows
 from zerosim.partition import padded_unit
-from zerosim.scenario import Scenario, load_scenario, run, workload_of
+from zerosim.scenario import Scenario, cluster_of, load_scenario, run, workload_of
 from zerosim.store import save_run
 
 Source = Annotated[
@@ -37,7 +37,8 @@ def simulate(scenario: Source, words: Words = None, out: Out = None, json: Json 
     if json:
         print_json(summary)
     else:
-        print_rows([*summary_rows(summary), *_padding(chosen)])
+        fits = fits_row(summary["peak_bytes"], cluster_of(chosen).device)
+        print_rows([*summary_rows(summary), fits, *_padding(chosen)])
 
 
 def _padding(scenario: Scenario) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from zerosim.cli.output import print_json, print_rows
+from zerosim.cluster import Device
 from zerosim.units import format_bytes, format_count, format_ns
 
 MAX_ORDER_CHARACTERS: Final = 400
@@ -36,6 +37,18 @@ def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         *_skew(summary["skew"]),
         *_quality(summary["quality"]),
     ]
+
+
+def fits_row(peak_bytes: int | None, device: Device) -> tuple[str, str]:
+    """The line that answers whether the peak fits the device, and how much of it that takes.
+
+    Allocated bytes alone: the device's context and fragmentation come on top.
+    """
+    if peak_bytes is None:
+        return "fits", "unknown"
+    share = peak_bytes / device.memory_bytes
+    answer = "yes" if share <= 1 else "no"
+    return "fits", f"{answer}: {share:.1%} of {format_bytes(device.memory_bytes)} ({device.name})"
 
 
 def padding_row(padded: int, plain: int) -> tuple[str, str]:

@@ -1,0 +1,28 @@
+"""The lines that people read: what fits, what is padding, and that unknown says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from zerosim.cli.summary import fits_row, padding_row
+from zerosim.hardware import MACHINES
+
+V100 = MACHINES["dgx-2"].cluster(16, "float16").device
+
+
+def test_a_peak_below_the_device_memory_fits() -> None:
+    assert fits_row(8 * 10**9, V100) == ("fits", "yes: 25.0% of 32 GB (V100 SXM3 32GB)")
+
+
+def test_a_peak_as_large_as_the_memory_still_fits_and_a_larger_one_does_not() -> None:
+    device = replace(V100, memory_bytes=1000)
+    assert fits_row(1000, device)[1].startswith("yes: 100.0%")
+    assert fits_row(1001, device)[1].startswith("no: 100.1%")
+
+
+def test_an_unknown_peak_is_said_to_be_unknown() -> None:
+    assert fits_row(None, V100) == ("fits", "unknown")
+
+
+def test_padding_is_shown_as_elements_and_share() -> None:
+    assert padding_row(1008, 1000) == ("padding", "8 of 1 k parameters (0.800%)")
