@@ -240,7 +240,7 @@ def make_trace(
     """
     spans = _conform(spans, SPANS, defaults={"flags": 0})
     samples = _conform(samples if samples is not None else {}, SAMPLES, defaults={})
-    for column in ("rank", "kind", "stream", "name", "start_ns", "end_ns"):
+    for column in ("rank", "kind", "stream", "name", "start_ns", "end_ns", "flags"):
         if spans[column].null_count():
             raise TraceFileError(f"spans of '{meta.name}' lack '{column}' in some rows: fill it")
     if spans.height and bool((spans["end_ns"] < spans["start_ns"]).any()):

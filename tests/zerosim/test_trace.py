@@ -57,7 +57,9 @@ def test_a_span_that_ends_before_it_starts_is_refused() -> None:
         make_trace(rows(end_ns=[5, 4]), META)
 
 
-@pytest.mark.parametrize("column", ["rank", "kind", "stream", "name", "start_ns", "end_ns"])
+@pytest.mark.parametrize(
+    "column", ["rank", "kind", "stream", "name", "start_ns", "end_ns", "flags"]
+)
 def test_a_span_without_what_every_span_has_is_refused(column: str) -> None:
     with pytest.raises(TraceFileError, match=f"spans of 'm' lack '{column}' in some rows"):
         make_trace(rows(**{column: [None, None]}), META)
