@@ -73,7 +73,7 @@ def _workload(scenario: Scenario) -> Workload:
 def numerics_of(scenario: Scenario) -> Numerics:
     """The byte convention of a scenario. Raises UnknownNameError."""
     n = scenario.numerics
-    return Numerics(n.dtype, n.grad_dtype or n.dtype, n.optimizer)
+    return Numerics(n.dtype, _or(n.grad_dtype, n.dtype), n.optimizer)
 
 
 def cluster_of(scenario: Scenario) -> Cluster:

@@ -21,8 +21,10 @@ from zerosim.scenario.sections import (
     WorkloadSection,
 )
 
-MAX_FILE_BYTES: Final = 64 * 2**20
-"""A TOML file is a page; the header of a large run may be some megabytes."""
+MAX_HEADER_BYTES: Final = 64 * 2**20
+"""The header of a large run may be some megabytes."""
+MAX_TOML_BYTES: Final = 2**20
+"""A scenario is a page; Python reads a megabyte of TOML in a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,13 @@ def load_scenario(source: str, words: Iterable[str] = ()) -> Scenario:
     if source in PRESETS:
         record: Mapping[str, Any] = {"name": source, **PRESETS[source]}
     else:
-        record = _file(Path(source))
+        try:
+            record = _file(Path(source))
+        except OSError as error:
+            reason = error.strerror or error
+            raise ScenarioError(
+                f"cannot read scenario '{source}': {reason}; check the path"
+            ) from None
     return Scenario.from_dict(record).with_set(words)
 
 
@@ -81,11 +89,15 @@ def _file(path: Path) -> Mapping[str, Any]:
         if path.suffix in (".toml", ".json") or len(path.parts) > 1:
             raise ScenarioError(f"no scenario file '{path}': give a preset, TOML file or run.json")
         raise UnknownNameError("scenario preset", str(path), PRESETS)
-    if path.stat().st_size > MAX_FILE_BYTES:
-        raise ScenarioError(f"'{path}' is over {MAX_FILE_BYTES} bytes: it is no scenario")
+    is_header = path.suffix == ".json"
+    limit = MAX_HEADER_BYTES if is_header else MAX_TOML_BYTES
+    if path.stat().st_size > limit:
+        raise ScenarioError(
+            f"'{path}' is over {limit} bytes, so no scenario: give a TOML file or run.json"
+        )
     text = path.read_bytes()
     try:
-        if path.suffix == ".json":
+        if is_header:
             return _from_run(orjson.loads(text), path)
         return {"name": path.stem, **tomllib.loads(text.decode())}
     except (ValueError, RecursionError) as error:  # what both parsers and the decoder raise

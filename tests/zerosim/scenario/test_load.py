@@ -87,6 +87,8 @@ def test_an_absent_file_is_not_taken_for_a_preset(tmp_path: Path) -> None:
         ("[workload\n", "cannot read scenario"),
         ("x = " + "[" * 5000, "cannot read scenario"),
         ("[workload]\nlayers = " + "9" * 5000 + "\n", "cannot read scenario"),
+        ('[numerics]\ngrad_dtype = ""\n', "no dtype ''"),
+        ("# " + "x" * 2**20, "is over 1048576 bytes, so no scenario: give a TOML file or run.json"),
         ("[workload]\nlayers = -" + "9" * 400 + "\n", "workload.layers is over 1e+300"),
     ],
 )
@@ -104,6 +106,14 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path, content: bytes) -> No
     (tmp_path / "run.json").write_bytes(content)
     with pytest.raises(ScenarioError):
         load_scenario(str(tmp_path / "run.json"))
+
+
+@pytest.mark.parametrize("source", ["x" * 300, "x" * 300 + ".toml", "/proc/self/mem"])
+def test_what_the_system_cannot_read_is_bad_input(source: str) -> None:
+    with pytest.raises(
+        ScenarioError, match=rf"cannot read scenario '{source}': .*; check the path"
+    ):
+        load_scenario(source)
 
 
 def test_a_scenario_is_a_value() -> None:
