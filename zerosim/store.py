@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,9 +62,8 @@ class StoredRun:
 
 def save_run(trace: Trace, path: Path) -> Path:
     """Write `trace` as the directory `path`, replacing an older run there. Raises RunError."""
+    check_place(path)
     with _refused(f"write run '{path}'"):
-        if path.exists() and not _is_run(path):
-            raise RunError(f"'{path}' exists and is not a run: choose another name with -o")
         path.parent.mkdir(parents=True, exist_ok=True)
         with _staging(path) as staging:
             _write_json(staging / "run.json", meta_to_dict(trace.meta))
@@ -72,6 +72,19 @@ def save_run(trace: Trace, path: Path) -> Path:
             _write_json(staging / "provenance.json", _provenance() | trace.provenance)
             _replace(staging, path)
     return path
+
+
+def check_place(path: Path) -> None:
+    """Whether a run could be written there, before the work is done. Raises RunError."""
+    with _refused(f"write run '{path}'"):
+        if (path.exists() or path.is_symlink()) and not _is_run(path):
+            raise RunError(f"'{path}' exists and is not a run: choose another name with -o")
+        above = next(parent for parent in path.absolute().parents if parent.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            raise RunError(
+                f"cannot write run '{path}': '{above}' is no directory that you may write to; "
+                "choose another place with -o"
+            )
 
 
 def load_run(path: Path) -> Trace:
@@ -179,7 +192,8 @@ def _has(path: Path, name: str) -> bool:
 
 def _check_name(name: str) -> None:
     long = len(name.encode(errors="replace")) > MAX_NAME_BYTES
-    if not name or long or name.startswith(".") or any(c in name for c in "/\\\0"):
+    odd = not name.isprintable() or "/" in name or "\\" in name
+    if not name or long or odd or name.startswith("."):
         raise RunError(
             f"'{name[:40]}' cannot name a run: use letters, digits, '-', '_' and '.', "
             f"at most {MAX_NAME_BYTES} bytes"
@@ -232,7 +246,10 @@ def _write_json(path: Path, record: dict[str, Any]) -> None:
 def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
     # Categories are written as text: the numbers behind them depend on what else was loaded.
     text = [c for c, t in frame.schema.items() if isinstance(t, pl.Categorical | pl.Enum)]
-    frame.with_columns(pl.col(text).cast(pl.String)).write_parquet(path, compression="zstd")
+    # By way of memory: writing to a file, polars hides what the system refuses.
+    content = BytesIO()
+    frame.with_columns(pl.col(text).cast(pl.String)).write_parquet(content, compression="zstd")
+    path.write_bytes(content.getbuffer())
     _fsync(path)
 
 

@@ -19,7 +19,7 @@ from typing import Final
 import zerosim
 from zerosim.errors import RuntimeFailedError, ScenarioError, UnknownNameError
 from zerosim.scenario import Scenario, plan_of
-from zerosim.store import save_run
+from zerosim.store import check_place, save_run
 from zerosim.trace import Trace
 from zerosim_runtime.assignment import LOCK_FILE, Assignment, write_assignment
 from zerosim_runtime.capacity import available_bytes, check_memory
@@ -57,6 +57,8 @@ def trace(
     if importlib.util.find_spec("torch") is None:
         raise RuntimeFailedError("torch is not installed: pip install torch==2.13.0")
     check_memory(plan_of(asked), available_bytes())
+    if out is not None:
+        check_place(out)
     with _working_directory() as directory:
         write_assignment(Assignment(asked.to_dict(), backend, timeout_s, poison), directory)
         command = ["-m", "zerosim_runtime", str(directory)]

@@ -191,3 +191,11 @@ def test_without_torch_the_message_says_how_to_get_it(monkeypatch: pytest.Monkey
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(RuntimeFailedError, match="torch is not installed: pip install torch"):
         trace(load_scenario("lesson-zero3"), nproc=2)
+
+
+def test_no_rank_starts_for_a_run_that_could_not_be_stored(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    told: list[str] = []
+    with pytest.raises(InputError, match="exists and is not a run: choose another name with -o"):
+        trace(load_scenario("lesson-zero3"), nproc=2, out=tmp_path / "notes", progress=told.append)
+    assert told == []

@@ -16,6 +16,7 @@ import pytest
 from zerosim.errors import RunError
 from zerosim.scenario import load_scenario, run
 from zerosim.store import (
+    check_place,
     delete_run,
     find_run,
     list_runs,
@@ -124,6 +125,49 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_that_may_not_grow_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    program = """
+        import resource, signal, sys
+        from pathlib import Path
+        from zerosim.scenario import load_scenario, run
+        from zerosim.store import RunError, save_run
+        trace = run(load_scenario("lesson-zero3"))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        try:
+            save_run(trace, Path(sys.argv[1]))
+        except RunError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "lesson")],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(f"cannot write run '{tmp_path / 'lesson'}': File too large")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_is_checked_before_there_is_anything_to_store(
+    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_place(stored)
+    check_place(tmp_path / "new" / "run")
+    (tmp_path / "notes").write_text("mine")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name in ("notes", "dangling"):
+        with pytest.raises(RunError, match=rf"'.*{name}' exists and is not a run"):
+            check_place(tmp_path / name)
+    with pytest.raises(RunError, match=r"'.*notes' is no directory that you may write to; choose"):
+        check_place(tmp_path / "notes" / "run")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(RunError, match=r"cannot write run '.*run': .* that you may write to"):
+        check_place(tmp_path / "new" / "run")
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_newer_run_is_refused_with_a_sentence(stored: Path) -> None:
     record = orjson.loads((stored / "run.json").read_bytes())
     (stored / "run.json").write_bytes(orjson.dumps(record | {"format_version": 2}))
@@ -219,7 +263,21 @@ def test_no_directory_and_no_run_are_told_apart(tmp_path: Path) -> None:
         load_run(tmp_path)
 
 
-NO_NAMES = ["../x", "..", ".", "", ".hidden", "a/b", "a\\b", "/etc", "a\0b", "a" * 201, "ä" * 101]
+NO_NAMES = [
+    "../x",
+    "..",
+    ".",
+    "",
+    ".hidden",
+    "a/b",
+    "a\\b",
+    "/etc",
+    "a\0b",
+    "a\x1bb",
+    "a\nb",
+    "a" * 201,
+    "ä" * 101,
+]
 
 
 @pytest.mark.parametrize("name", NO_NAMES)

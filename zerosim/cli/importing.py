@@ -12,7 +12,7 @@ from zerosim.cli.options import Json
 from zerosim.cli.output import log
 from zerosim.cli.summary import print_summary
 from zerosim.importers import read
-from zerosim.store import run_path, save_run
+from zerosim.store import check_place, run_path, save_run
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Trace files of the ranks.")]
 Out = Annotated[
@@ -32,6 +32,8 @@ def import_(files: Files, out: Out = None, name: Name = None, json: Json = False
 
     Formats: Kineto/Chrome JSON, plain or gzip. The quality report is part of the answer.
     """
+    if out is not None:
+        check_place(out)
     trace = read(files, name=name or (out.name if out else None))
     out = out or run_path(Path("runs"), trace.meta.name)
     save_run(trace, out)
