@@ -6,6 +6,7 @@ or not at all. `provenance.json` holds what may differ between equal runs (time,
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -239,7 +240,12 @@ def _replace(staging: Path, path: Path) -> None:
 
 def _write_json(path: Path, record: dict[str, Any]) -> None:
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-    path.write_bytes(orjson.dumps(record, option=options) + b"\n")
+    try:
+        content = orjson.dumps(record, option=options)
+    except orjson.JSONEncodeError:  # names of files need not be text
+        text = json.dumps(record, ensure_ascii=False).encode(errors="replace")
+        content = orjson.dumps(orjson.loads(text), option=options)
+    path.write_bytes(content + b"\n")
     _fsync(path)
 
 

@@ -12,6 +12,9 @@ from zerosim.scenario import Scenario, plan_of
 from zerosim_runtime.records import Record, read_record
 
 _FIRST: Final = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)")
+_RAISED: Final = re.compile(
+    r"^(?:\[rank\d+\]: *)?(?:[a-z_]\w*\.)*(?P<error>\w*Error: .+)$", re.MULTILINE
+)
 _EVERY: Final = re.compile(r"\(local_rank: (?P<rank>\d+)\)\s+exitcode\s*: (?P<code>-?\d+)")
 
 
@@ -37,7 +40,7 @@ def describe_failure(directory: Path, scenario: Scenario) -> str:
     if lost:
         first = min(lost, key=lambda r: r.ended_ns or 0)
         return f"rank {first.rank} lost its peers ({first.message}) {_place(first, plan)}"
-    return f"the ranks did not start ({_last_line(directory)})"
+    return f"the ranks did not start ({_first_error(directory)})"
 
 
 def _how(code: int | None) -> str:
@@ -63,7 +66,7 @@ def _exits(directory: Path) -> dict[int, int]:
     return {int(match["rank"]): int(match["code"]) for match in matches}
 
 
-def _last_line(directory: Path) -> str:
+def _first_error(directory: Path) -> str:
     text = (directory / "torchrun.log").read_text(encoding="utf-8", errors="replace")
-    errors = [line.strip() for line in text.splitlines() if "Error" in line]
-    return errors[0] if errors else "torchrun said nothing"
+    found = _RAISED.search(text)
+    return "torchrun said nothing" if found is None else found["error"].strip()

@@ -74,6 +74,11 @@ def test_ranks_that_all_lost_each_other_are_told_by_the_first(tmp_path: Path) ->
     ("log", "reason"),
     [
         ("Traceback\nImportError: libcudart.so\n", "ImportError: libcudart.so"),
+        (
+            "    raise RuntimeFailedError(\nzerosim.errors.RuntimeFailedError: nccl needs 2 GPUs\n",
+            "RuntimeFailedError: nccl needs 2 GPUs",
+        ),
+        ("[rank1]: torch.cuda.OutOfMemoryError: full\n", "OutOfMemoryError: full"),
         ("", "torchrun said nothing"),
     ],
 )

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -60,6 +61,12 @@ def test_provenance_is_kept_and_is_no_part_of_a_runs_identity(trace: Trace, tmp_
     assert load_run(path).provenance["host"] == "here"
     plain = save_run(trace, tmp_path / "plain")
     assert (path / "run.json").read_bytes() == (plain / "run.json").read_bytes()
+
+
+def test_names_that_are_no_text_are_stored_as_text(trace: Trace, tmp_path: Path) -> None:
+    named = replace(trace, meta=replace(trace.meta, name="x\udcff"), provenance={"f": "y\udcff"})
+    again = load_run(save_run(named, tmp_path / "x\udcff"))
+    assert (again.meta, again.provenance["f"]) == (replace(trace.meta, name="x?"), "y?")
 
 
 def test_storing_again_replaces_the_run(stored: Path) -> None:

@@ -11,6 +11,7 @@ import typer
 from zerosim.cli.options import Json, Library
 from zerosim.cli.output import print_json, print_table
 from zerosim.engine import ENGINES
+from zerosim.errors import RunError
 from zerosim.hardware import MACHINES
 from zerosim.registry import Registry
 from zerosim.scenario import PRESETS, load_scenario, workload_of
@@ -83,6 +84,8 @@ def _engines(_library: Path) -> list[dict[str, Any]]:
 
 
 def _runs(library: Path) -> list[dict[str, Any]]:
+    if library.exists() and not library.is_dir():
+        raise RunError(f"'{library}' is no directory of runs: give one with --library")
     return [
         {
             "name": stored.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Mapping
@@ -15,7 +16,11 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 def print_json(record: Mapping[str, Any]) -> None:
     """Write one JSON object to stdout: ns, bytes, FLOPs; null is unknown."""
-    sys.stdout.write(orjson.dumps(record).decode() + "\n")
+    try:
+        line = orjson.dumps(record)
+    except orjson.JSONEncodeError:  # names of files need not be text
+        line = json.dumps(record, ensure_ascii=False).encode(errors="replace")
+    sys.stdout.write(line.decode() + "\n")
 
 
 def print_rows(rows: list[tuple[str, str]]) -> None:

@@ -50,8 +50,8 @@ def trace(
 
     Ranks start through torchrun, on NCCL when each has a GPU, else on Gloo; the run is stored.
     """
-    extra = [f"numerics.dtype={dtype}"] if dtype else []
-    extra += [f"numerics.optimizer={optimizer}"] if optimizer else []
+    extra = [f"numerics.dtype={dtype}"] if dtype is not None else []
+    extra += [f"numerics.optimizer={optimizer}"] if optimizer is not None else []
     chosen = load_scenario(scenario, [*(words or []), *extra, f"world_size={nproc}"])
     try:
         # By name: torch is an extra, and the simulator stands without it.

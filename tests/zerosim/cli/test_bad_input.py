@@ -45,6 +45,7 @@ PEER = str(Path(__file__).parents[2] / "golden" / "peer" / "ring_8_4.json")
         ("runs delete ../x", "'../x' cannot name a run"),
         ("runs rename x y", "no run 'x' in 'runs'"),
         ("trace lesson-zero3 --nproc 0", "Invalid value for '--nproc'"),
+        ("trace lesson-zero3 --dtype=", "real ranks cannot train in : give float64"),
         ("trace lesson-zero3 --backend mpi", "no backend 'mpi'"),
     ],
 )
@@ -166,6 +167,20 @@ def test_names_of_strangers_do_not_steer_the_terminal(
     printed = capsys.readouterr()
     assert not set(evil) & set(printed.out + printed.err) - set("]0;owned[2J31m\n")
     assert printed.err.count("\n") == 1
+
+
+def test_a_library_is_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes").write_text("mine")
+    assert run(["list", "runs", "--library", str(tmp_path / "notes"), "--json"]) == 2
+    assert capsys.readouterr().err.endswith("is no directory of runs: give one with --library\n")
+
+
+def test_a_run_whose_name_is_no_text_is_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_run(simulate(load_scenario("lesson-zero3")), tmp_path / "x\udcff")
+    assert run(["list", "runs", "--library", str(tmp_path), "--json"]) == 0
+    assert orjson.loads(capsys.readouterr().out)["runs"][0]["name"] == "x?"
 
 
 def test_a_directory_for_a_file_is_one_sentence(
