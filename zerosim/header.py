@@ -18,6 +18,13 @@ def meta_to_dict(meta: Meta) -> dict[str, Any]:
 def meta_from_dict(record: dict[str, Any]) -> Meta:
     """The inverse of `meta_to_dict`. Raises TraceFileError on missing, unknown or ill-typed fields."""
     meta: Meta = _decoded(Meta, record, "run")
+    backwards = next((w for w in meta.steps if w.end_ns < w.start_ns), None)
+    if backwards is not None:
+        raise TraceFileError(
+            f"step {backwards.step} of rank {backwards.rank} ends before it starts"
+        )
+    if meta.world_size is not None and meta.world_size < 1:
+        raise TraceFileError(f"the world size is {meta.world_size}: it is at least 1, or null")
     return meta
 
 

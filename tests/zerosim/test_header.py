@@ -56,3 +56,17 @@ def test_a_header_with_a_field_that_makes_no_sense_is_refused(field: str, value:
     record = meta_to_dict(FULL) | {field: value}
     with pytest.raises(TraceFileError, match=r"run\.json does not describe a run"):
         meta_from_dict(record)
+
+
+def test_a_header_with_a_step_that_ends_before_it_starts_is_refused() -> None:
+    record = orjson.loads(orjson.dumps(meta_to_dict(FULL)))
+    record["steps"][0]["end_ns"] = -1
+    with pytest.raises(TraceFileError, match="step 1 of rank 0 ends before it starts"):
+        meta_from_dict(record)
+
+
+def test_a_header_of_no_ranks_is_refused() -> None:
+    record = orjson.loads(orjson.dumps(meta_to_dict(FULL)))
+    assert meta_from_dict(record | {"world_size": None}).world_size is None
+    with pytest.raises(TraceFileError, match="the world size is 0: it is at least 1, or null"):
+        meta_from_dict(record | {"world_size": 0})
