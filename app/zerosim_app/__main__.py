@@ -18,9 +18,17 @@ _THREADS: Final = 8
 
 
 def serve(library: Path, host: str = "127.0.0.1", port: int = 8050) -> None:
-    """Serve until interrupted, and print the address first. Raises InputError if the port is taken."""
+    """Serve until interrupted, and print the address first.
+
+    Raises InputError if the port is taken, or `library` is no directory.
+    """
+    if library.exists() and not library.is_dir():
+        raise InputError(f"'{library}' is no directory of runs: give one with --library")
+    if not host:
+        # The empty name would be every address of this machine.
+        raise InputError("the host is '': give an address such as 127.0.0.1 with --host")
     with _listening(host, port) as listener:
-        app = create_app(library)
+        app = create_app(library, host=host)
         server = waitress.create_server(app.server, sockets=[listener], threads=_THREADS)
         shown = f"[{host}]" if ":" in host else host
         sys.stdout.write(f"zerosim dashboard: http://{shown}:{listener.getsockname()[1]}\n")

@@ -11,6 +11,7 @@ from zerosim_app import pages, routes
 from zerosim_app.colours import stylesheet
 from zerosim_app.components import shell, timeline
 from zerosim_app.config import MAX_UPLOAD_BYTES, examples_path
+from zerosim_app.guard import guard
 from zerosim_app.jobs import Jobs, put_jobs
 from zerosim_app.shelf import Shelf, put_shelf
 
@@ -49,8 +50,12 @@ def create_app(
     *,
     examples: Path | None = None,
     max_upload_bytes: int = MAX_UPLOAD_BYTES,
+    host: str = "localhost",
 ) -> Dash:
-    """The dashboard over the runs in `library`, with the examples beside them. Serve `app.server`."""
+    """The dashboard over the runs in `library`, with the examples beside them. Serve `app.server`.
+
+    `host` is the name that it listens on, if that is neither an address nor localhost.
+    """
     app = Dash(
         "zerosim_app",
         use_pages=True,
@@ -66,6 +71,7 @@ def create_app(
     put_shelf(app.server, on_show, max_upload_bytes)
     app.server.register_blueprint(routes.blueprint(on_show))
     put_jobs(app.server, Jobs())
+    guard(app.server, host)
     app.server.config["MAX_CONTENT_LENGTH"] = max_upload_bytes * 2
     app.layout = shell.shell
     shell.register(app)

@@ -38,6 +38,17 @@ def test_a_port_that_cannot_be_is_refused_too(tmp_path: Path) -> None:
         serve(tmp_path, port=70_000)
 
 
+def test_an_empty_host_does_not_mean_every_address(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the host is '': give an address such as 127"):
+        serve(tmp_path, host="", port=0)
+
+
+def test_a_library_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(InputError, match=r"'.*notes' is no directory of runs: give one with"):
+        serve(tmp_path / "notes", port=0)
+
+
 def test_the_command_line_exits_with_2_on_bad_input(
     tmp_path: Path, taken: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
