@@ -27,19 +27,28 @@ def guard(server: flask.Flask, host: str) -> None:
 
     @server.before_request
     def refuse() -> flask.Response | None:
+        if "Host" not in flask.request.headers:
+            return None  # no browser leaves it out
         asked = flask.request.host
         if not _is_ours(asked, host):
             return _refusal(f"'{asked[:80]}' is not this dashboard: ask for it as localhost")
         origin = flask.request.headers.get("Origin")
-        if flask.request.method in _READING or origin is None or urlsplit(origin).netloc == asked:
+        if flask.request.method in _READING or origin in (None, *_pages(asked)):
             return None
-        return _refusal(f"'{origin[:80]}' may change nothing here: use the dashboard's own pages")
+        return _refusal(
+            f"'{str(origin)[:80]}' may change nothing here: use the dashboard's own pages"
+        )
 
     @server.after_request
     def harden(response: flask.Response) -> flask.Response:
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
         return response
+
+
+def _pages(asked: str) -> tuple[str, str]:
+    """The origins of pages that came from where the request goes."""
+    return f"http://{asked}", f"https://{asked}"
 
 
 def _is_ours(asked: str, host: str) -> bool:
