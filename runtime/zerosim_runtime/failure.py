@@ -36,10 +36,12 @@ def describe_failure(directory: Path, scenario: Scenario) -> str:
     if killed:
         first = next((r for r in killed if r.rank in exits), killed[0])
         return f"rank {first.rank} {_how(exits.get(first.rank))} {_place(first, plan)}"
-    lost = [r for r in records if r is not None and r.status == "peer_lost"]
-    if lost:
-        first = min(lost, key=lambda r: r.ended_ns or 0)
-        return f"rank {first.rank} lost its peers ({first.message}) {_place(first, plan)}"
+    ended = [r for r in records if r is not None and r.status in ("peer_lost", "terminated")]
+    if ended:
+        first = min(ended, key=lambda r: r.ended_ns or 0)
+        told = first.status == "terminated"
+        how = "was told to stop" if told else f"lost its peers ({first.message})"
+        return f"rank {first.rank} {how} {_place(first, plan)}"
     return f"the ranks did not start ({_first_error(directory)})"
 
 

@@ -107,7 +107,8 @@ def run_ranks(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=_environment(nproc),
+            # When ranks fail, torchrun leaves its temporary files behind.
+            env=_environment(nproc) | {"TMPDIR": str(directory)},
             start_new_session=True,
         )
         try:

@@ -70,6 +70,12 @@ def test_ranks_that_all_lost_each_other_are_told_by_the_first(tmp_path: Path) ->
     assert message == "rank 1 lost its peers ('RS2' failed (timed out)) in 'RS2' of step 1"
 
 
+def test_a_rank_that_was_told_to_stop_before_the_others_lost_it_is_named(tmp_path: Path) -> None:
+    lost = {"status": "peer_lost", "message": "'RS2' failed", "time": 9}
+    message = _leave(tmp_path, "", lost, {"status": "terminated", "time": 8})
+    assert message == "rank 1 was told to stop in 'RS2' of step 1"
+
+
 @pytest.mark.parametrize(
     ("log", "reason"),
     [

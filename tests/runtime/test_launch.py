@@ -103,6 +103,7 @@ def test_a_killed_rank_stops_the_others_and_what_was_recorded_is_kept(running: R
     assert kept.meta.quality.warnings[0].startswith("rank 1 was killed by SIGKILL in '")
     assert {window.rank for window in kept.meta.steps if window.step == 1} == {0, 1}
     assert set(kept.spans["flags"]) <= {0, int(Flag.UNFINISHED)}
+    assert list((running.out.parent / "temporary").iterdir()) == []
 
 
 @pytest.mark.runtime
