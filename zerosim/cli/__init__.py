@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -36,6 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller closed it: nobody wants to read
             setattr(sys, name, StringIO())
+    for stop in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(stop) == signal.SIG_DFL:
+            # As Ctrl-C, so that nothing half-written and no rank stays behind.
+            signal.signal(stop, signal.default_int_handler)
     sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
 
 

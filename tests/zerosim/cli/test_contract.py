@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -245,6 +246,29 @@ def test_a_caller_that_closes_its_streams_gets_the_exit_code(closed: str, code: 
     command = f'"{sys.executable}" -m zerosim list engines {closed}'
     done = subprocess.run(["/bin/sh", "-c", command], cwd=ROOT, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (code, b"")
+
+
+STOPPED = """
+import os, signal, sys, tempfile
+from zerosim import cli
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever pytest was started with
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def work(arguments):
+    with tempfile.TemporaryDirectory(dir=sys.argv[1]):
+        os.kill(os.getpid(), int(sys.argv[2]))
+cli.run = work
+try:
+    cli.main()
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_is_told_to_stop_cleans_up_first(stop: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STOPPED, str(tmp_path), str(int(stop))]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 130
+    assert list(tmp_path.iterdir()) == []
 
 
 PROBE = """
