@@ -26,6 +26,8 @@ MAX_BYTES: Final = 256 * 2**20
 """A program is text: 4,096 ranks with 500 durations each are some 20 MB."""
 MAX_RANKS: Final = 2**20
 """As many as a scenario may have."""
+MAX_DIMENSIONS: Final = 20
+"""More than log2 of the ranks are rings of one."""
 _COMPUTE: Final = ("F", "B", "OPT")
 _COLLECTIVE: Final = ("AG", "RS")
 
@@ -50,6 +52,8 @@ class Parity:
 def run_parity(path: Path) -> Parity:
     """Run one peer program. Raises InputError for a file that is none."""
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"'{path}' is not a file: give a peer program (JSON)")
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"'{path}' is over {MAX_BYTES} bytes: it is no peer program")
         record = orjson.loads(path.read_bytes())
@@ -64,23 +68,30 @@ def run_parity(path: Path) -> Parity:
 
 
 def _run(record: dict[str, Any]) -> Parity:
-    n = int(record["n_ranks"])
+    n = _whole("n_ranks", record["n_ranks"])
     program, variation = _program(record, n)
     folded = fold(program, variation)
     times = solve(program, folded, durations(program, variation, folded.representatives))
     by_class = times.end.max(axis=0)
     by_rank = tuple(int(x) for x in by_class[folded.class_of])
+    step = record.get("expected_step_ns")
     expected = record.get("expected_finish_ns_by_rank")
     return Parity(
         name=str(record["name"]),
-        expected_ns=record.get("expected_step_ns"),
+        expected_ns=None if step is None else _whole("expected_step_ns", step),
         got_ns=max(by_rank),
-        expected_by_rank=None if expected is None else tuple(int(x) for x in expected),
+        expected_by_rank=(
+            None
+            if expected is None
+            else tuple(_whole("expected_finish_ns_by_rank", ns) for ns in expected)
+        ),
         got_by_rank=by_rank,
     )
 
 
 def _program(record: dict[str, Any], n: int) -> tuple[Program, Variation]:
+    if len(record["topology"]) > MAX_DIMENSIONS:
+        raise InputError(f"the topology has over {MAX_DIMENSIONS} dimensions: give fewer")
     sizes = [int(str(dimension).removeprefix("ring:")) for dimension in record["topology"]]
     if not 1 <= n <= MAX_RANKS:
         raise InputError(f"n_ranks is {n}: give 1 to {MAX_RANKS}")
@@ -93,7 +104,7 @@ def _program(record: dict[str, Any], n: int) -> tuple[Program, Variation]:
         kind = op["kind"]
         if kind not in (*_COMPUTE, *_COLLECTIVE):
             raise InputError(f"op kind '{kind}': known are {', '.join((*_COMPUTE, *_COLLECTIVE))}")
-        after = [int(before) for before in op["deps"]]
+        after = [_whole("deps", before) for before in op["deps"]]
         if op["id"] != position or any(not 0 <= before < position for before in after):
             raise InputError(f"op {op['id']} waits for {after}: ops may wait for earlier ones only")
         ring = rings.get(kind)
@@ -128,8 +139,8 @@ def _program(record: dict[str, Any], n: int) -> tuple[Program, Variation]:
 
 
 def _ring(kind: str, sizes: list[int], record: dict[str, Any]) -> Ring:
-    latency, bandwidth = int(record["latency_ns"]), int(record["bandwidth_bytes_per_s"])
-    full, endpoint = int(record["unit_bytes"]), int(record["endpoint_delay_ns"])
+    fields = ("latency_ns", "bandwidth_bytes_per_s", "unit_bytes", "endpoint_delay_ns")
+    latency, bandwidth, full, endpoint = (_whole(name, record[name]) for name in fields)
     if min(latency, full, endpoint) < 0 or bandwidth <= 0:
         raise InputError(
             f"latency {latency} ns, endpoint delay {endpoint} ns, bandwidth {bandwidth} B/s, {full} B: "
@@ -144,6 +155,13 @@ def _ring(kind: str, sizes: list[int], record: dict[str, Any]) -> Ring:
         phases.append((sizes[dimension], stride, latency + nbytes * NS_PER_S // bandwidth))
         moved, full = moved * sizes[dimension], full // sizes[dimension]
     return Ring(tuple(phases), endpoint)
+
+
+def _whole(name: str, value: Any) -> int:  # noqa: ANN401 - parsed JSON
+    """`value` as the whole number that it is. Raises InputError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        raise InputError(f"{name} is {str(value)[:40]!r}: give a whole number")
+    return int(value)
 
 
 def _ns(duration_us: float) -> int:

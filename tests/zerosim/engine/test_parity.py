@@ -6,6 +6,7 @@ congestion-unaware backend: a ring, a two-level ring, and one with a straggler.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,17 @@ def test_an_absent_file_is_refused(tmp_path: Path) -> None:
         run_parity(tmp_path / "absent.json")
 
 
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe", "."])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is not a file: give a peer program"):
+        run_parity(tmp_path / name)
+
+
+def test_a_whole_number_may_be_written_with_a_point(tmp_path: Path) -> None:
+    assert run_parity(changed(tmp_path, latency_ns=500.0)).equal
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -101,6 +113,15 @@ def test_an_absent_file_is_refused(tmp_path: Path) -> None:
         ("ops", [{"id": 0, "kind": "F", "deps": [], "dur_us": -4}]),
         ("ops", []),
         ("dur_us_by_rank", [[1.0]]),
+        ("n_ranks", "8"),
+        ("topology", ["ring:8", *["ring:1"] * 20]),
+        ("latency_ns", -0.5),
+        ("latency_ns", 1.5),
+        ("endpoint_delay_ns", True),
+        ("unit_bytes", None),
+        ("ops", [{"id": 0, "kind": "F", "deps": []}, {"id": 1, "kind": "F", "deps": ["0"]}]),
+        ("expected_step_ns", "soon"),
+        ("expected_finish_ns_by_rank", [1.5]),
     ],
 )
 def test_a_program_that_makes_no_sense_is_refused(tmp_path: Path, field: str, value: Any) -> None:
