@@ -1,7 +1,6 @@
 """The run library: a directory of runs, each a directory of `run.json` and two Parquet files.
 
-A run is written beside its place under a temporary name, fsynced, and renamed: it is there whole
-or not at all. `provenance.json` holds what may differ between equal runs (time, host, versions).
+A run is there whole or not at all (zerosim.disk). `provenance.json` holds what may differ between equal runs (time, host, versions).
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ import orjson
 import polars as pl
 
 from zerosim import __version__
+from zerosim.disk import flush, identity, whole_directory
 from zerosim.errors import RunError, TraceFileError
 from zerosim.header import meta_from_dict, meta_to_dict
 from zerosim.trace import (
@@ -44,7 +44,7 @@ _DAMAGE: Final = (
     *(OSError, TraceFileError, pl.exceptions.PolarsError),
     pl.exceptions.PanicException,  # what some damaged pages end in; it is no Exception
 )
-_FILES: Final = ("run.json", "spans.parquet", "samples.parquet")
+_TRIES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,11 @@ class StoredRun:
 def save_run(trace: Trace, path: Path) -> Path:
     """Write `trace` as the directory `path`, replacing an older run there. Raises RunError."""
     check_place(path)
-    with _refused(f"write run '{path}'"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _staging(path) as staging:
-            _write_json(staging / "run.json", meta_to_dict(trace.meta))
-            _write_parquet(trace.spans, staging / "spans.parquet")
-            _write_parquet(trace.samples, staging / "samples.parquet")
-            _write_json(staging / "provenance.json", _provenance() | trace.provenance)
-            _replace(staging, path)
+    with _refused(f"write run '{path}'"), whole_directory(path) as scratch:
+        _write_json(scratch / "run.json", meta_to_dict(trace.meta))
+        _write_parquet(trace.spans, scratch / "spans.parquet")
+        _write_parquet(trace.samples, scratch / "samples.parquet")
+        _write_json(scratch / "provenance.json", _provenance() | trace.provenance)
     return path
 
 
@@ -90,6 +87,20 @@ def check_place(path: Path) -> None:
 
 def load_run(path: Path) -> Trace:
     """Read a run. Raises RunError for a missing, damaged or newer one."""
+    for _ in range(_TRIES):
+        before = identity(path)
+        try:
+            trace = _loaded(path)
+        except RunError:
+            if identity(path) == before:
+                raise
+        else:
+            if identity(path) == before:
+                return trace
+    raise RunError(f"run '{path}' is written again and again: read it later")
+
+
+def _loaded(path: Path) -> Trace:
     meta = load_meta(path)
     try:
         spans, samples = _read_table(path / "spans.parquet"), _read_table(path / "samples.parquet")
@@ -216,28 +227,6 @@ def _refused(what: str) -> Iterator[None]:
         raise RunError(f"cannot {what}: {reason}; check the disk and its permissions") from error
 
 
-@contextmanager
-def _staging(path: Path) -> Iterator[Path]:
-    staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        yield staging
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _replace(staging: Path, path: Path) -> None:
-    _fsync(staging)
-    staging.chmod(0o755)
-    if path.exists():
-        old = Path(tempfile.mkdtemp(prefix=".replaced-", dir=path.parent))
-        path.rename(old / path.name)
-        staging.rename(path)
-        shutil.rmtree(old)
-    else:
-        staging.rename(path)
-    _fsync(path.parent)
-
-
 def _write_json(path: Path, record: dict[str, Any]) -> None:
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
     try:
@@ -246,7 +235,7 @@ def _write_json(path: Path, record: dict[str, Any]) -> None:
         text = json.dumps(record, ensure_ascii=False).encode(errors="replace")
         content = orjson.dumps(orjson.loads(text), option=options)
     path.write_bytes(content + b"\n")
-    _fsync(path)
+    flush(path)
 
 
 def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
@@ -256,7 +245,7 @@ def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
     content = BytesIO()
     frame.with_columns(pl.col(text).cast(pl.String)).write_parquet(content, compression="zstd")
     path.write_bytes(content.getbuffer())
-    _fsync(path)
+    flush(path)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -280,11 +269,3 @@ def _read_table(path: Path) -> pl.DataFrame:
     if rows > MAX_ROWS:
         raise TraceFileError(f"'{path.name}' has {rows} rows, over {MAX_ROWS}")
     return pl.read_parquet(content)
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -84,12 +84,12 @@ def test_a_directory_that_is_no_run_is_never_overwritten(trace: Trace, tmp_path:
 KILLED = """
     import os, sys
     from pathlib import Path
-    from zerosim import store
+    from zerosim import disk, store
     from zerosim.scenario import load_scenario, run
     {patch}
     store.save_run(run(load_scenario("lesson-ddp")), Path(sys.argv[1]))
 """
-BEFORE_RENAME = "store._replace = lambda *_: os._exit(9)"
+BEFORE_RENAME = "disk.put_in_place = lambda *_: os._exit(9)"
 BETWEEN_FILES = "store._write_parquet = lambda *_: os._exit(9)"
 
 
