@@ -1,13 +1,9 @@
-"""Who owns what: every parameter split evenly over the ranks, padded so that it divides."""
+"""Sizes of the even split alone: every parameter padded so that it divides by the ranks."""
 
 from __future__ import annotations
 
+from zerosim.partition.buffers import padded
 from zerosim.workload import Unit
-
-
-def padded(numel: int, n_ranks: int) -> int:
-    """`numel` rounded up to a multiple of `n_ranks` elements."""
-    return -(-numel // n_ranks) * n_ranks
 
 
 def padded_unit(unit: Unit, n_ranks: int) -> int:
