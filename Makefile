@@ -3,7 +3,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 .DEFAULT_GOAL := help
 
-.PHONY: help setup app test check fix golden bench docs examples e2e
+.PHONY: help setup app test check fix golden bench docs examples equality e2e
 
 help: ## print this list
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 10
@@ -48,6 +48,9 @@ examples: setup ## make the example runs inside the package anew
 	$(VENV)/bin/zerosim simulate lesson-zero3 -o zerosim/examples/lesson-zero3
 	$(VENV)/bin/zerosim simulate gpt2-1.5b -o zerosim/examples/gpt2-1.5b
 	$(VENV)/bin/zerosim trace --nproc 3 lesson-zero3 -o zerosim/examples/lesson-zero3-gloo
+
+equality: setup ## run the real engines beside the plans, and write docs/equality.md anew
+	OMP_NUM_THREADS=1 PYTHONPATH=runtime $(PY) -m zerosim_runtime.equality --report docs/equality.md
 
 e2e: setup ## only the browser journeys
 	$(PY) -m pytest -q -m e2e

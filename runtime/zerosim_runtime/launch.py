@@ -108,7 +108,7 @@ def run_ranks(
             stdout=log,
             stderr=subprocess.STDOUT,
             # When ranks fail, torchrun leaves its temporary files behind.
-            env=_environment(nproc) | {"TMPDIR": str(directory)},
+            env=environment(nproc) | {"TMPDIR": str(directory)},
             start_new_session=True,
         )
         try:
@@ -126,7 +126,8 @@ def _torchrun(nproc: int) -> list[str]:
     ]
 
 
-def _environment(nproc: int) -> dict[str, str]:
+def environment(nproc: int) -> dict[str, str]:
+    """The environment of `nproc` ranks of this machine: where the packages are, how many threads."""
     homes = [Path(zerosim.__file__).parents[1], Path(__file__).parents[1]]
     paths = [*map(str, homes), *filter(None, [os.environ.get("PYTHONPATH")])]
     defaults = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // nproc))}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import torch
@@ -15,6 +16,9 @@ from zerosim.errors import RuntimeFailedError
 from zerosim.scenario.sections import WorkloadSection
 from zerosim.workload import Parameter, Workload
 
+Compute = Callable[[torch.Tensor], torch.Tensor]
+Around = Callable[[Compute, torch.Tensor], torch.Tensor]
+"""Calls a layer's own computation with its input; may do something before and after."""
 _ROTARY_BASE: Final = 10_000.0
 
 
@@ -26,6 +30,11 @@ class Batch:
     targets: torch.Tensor
 
 
+def plainly(compute: Compute, x: torch.Tensor) -> torch.Tensor:
+    """Just compute."""
+    return compute(x)
+
+
 class Layer(nn.Module):
     """One layer of the workload; layers of one unit share its parameters."""
 
@@ -35,9 +44,10 @@ class Layer(nn.Module):
         names: Sequence[str],
         parameters: Sequence[nn.Parameter],
         heads: tuple[int, int],
+        around: Around = plainly,
     ) -> None:
         super().__init__()
-        self.kind, self.heads = kind, heads
+        self.kind, self.heads, self.around = kind, heads, around
         for name, parameter in zip(names, parameters, strict=True):
             self.register_parameter(_attribute(name), parameter)
 
@@ -54,7 +64,7 @@ class Layer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The layer's output, in the shape of its input (token ids become `[batch, seq, hidden]`)."""
-        return _FORWARD[self.kind](self, x)
+        return self.around(partial(_FORWARD[self.kind], self), x)
 
 
 class Model(nn.Module):
@@ -75,9 +85,15 @@ class Model(nn.Module):
 
 
 def model_of(
-    workload: Workload, section: WorkloadSection, parameters: Sequence[Sequence[nn.Parameter]]
+    workload: Workload,
+    section: WorkloadSection,
+    parameters: Sequence[Sequence[nn.Parameter]],
+    around: Callable[[str], Around] = lambda _: plainly,
 ) -> Model:
-    """The real model of a scenario's workload; `parameters[unit][index]` are what it computes with."""
+    """The real model of a scenario's workload; `parameters[unit][index]` are what it computes with.
+
+    `around` gives, by the layer's name, what is done around its computation.
+    """
     heads = (section.heads, section.kv_heads or section.heads)
     return Model(
         [
@@ -86,6 +102,7 @@ def model_of(
                 [p.name for p in workload.units[layer.unit].parameters],
                 parameters[layer.unit],
                 heads,
+                around(layer.name),
             )
             for layer in workload.layers
         ]
