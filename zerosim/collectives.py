@@ -5,7 +5,9 @@ A ring moves each byte past every rank: with S the full tensor and n ranks, an a
 reduce-scatter sends S(n-1)/n per rank, an all-reduce twice that (nccl-tests, doc/PERFORMANCE.md).
 A multi-channel ring enters each node once, so a node's network cards together carry S(n-g)/n for
 g ranks a node; the slower of the two links sets the time. Latency is NCCL's ring/Simple
-(src/graph/tuning.cc): a base, and one hop a step.
+(src/graph/tuning.cc): a base, and one hop a step. A broadcast or a reduce is a pipeline: all of S
+passes every link once (factor 1 of busbw), and n-1 of n ranks send it, S(n-1)/n in the mean. An
+all-to-all sends S(n-1)/n.
 """
 
 from __future__ import annotations
@@ -22,8 +24,13 @@ _PASSES: Final[dict[Kind, int]] = {
     Kind.ALL_GATHER: 1,
     Kind.REDUCE_SCATTER: 1,
     Kind.ALL_REDUCE: 2,
+    Kind.REDUCE: 1,
+    Kind.BROADCAST: 1,
+    Kind.ALL_TO_ALL: 1,
 }
 """How often a ring moves the tensor past every rank."""
+_PIPELINES: Final = (Kind.REDUCE, Kind.BROADCAST)
+"""Kinds that have one sender or receiver, so that all bytes pass each link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,10 @@ def passes(kind: Kind, backend: str) -> int:
 
 
 def wire_bytes(kind: Kind, nbytes: int, n_ranks: int, backend: str = "nccl") -> int:
-    """Bytes one rank sends for a collective over the full tensor of `nbytes`, rounded up."""
+    """Bytes one rank sends for a collective over the full tensor of `nbytes`, rounded up.
+
+    Of a broadcast or a reduce: the mean over the ranks.
+    """
     return -(-passes(kind, backend) * nbytes * (n_ranks - 1) // n_ranks)
 
 
@@ -68,10 +78,12 @@ def transfer(kind: Kind, nbytes: int, n_ranks: int, cluster: Cluster, stride: in
         + (times * (n_ranks - 1) - between) * cluster.intra.hop_s
         + between * cluster.inter.hop_s
     )
-    loads = [(cluster.intra.name, wire_bytes(kind, nbytes, n_ranks, cluster.backend))]
+    pipeline = kind in _PIPELINES
+    sent = nbytes if pipeline else wire_bytes(kind, nbytes, n_ranks, cluster.backend)
+    loads = [(cluster.intra.name, sent)]
     if n_nodes > 1:
         groups = max(1, min(stride, cluster.ranks_per_node // per_node))
-        crossing = -(-times * nbytes * (n_ranks - per_node) // n_ranks)
+        crossing = nbytes if pipeline else -(-times * nbytes * (n_ranks - per_node) // n_ranks)
         loads.append((cluster.inter.name, groups * crossing))
     return Transfer(seconds_to_ns(latency_s), tuple(loads))
 

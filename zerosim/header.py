@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, is_dataclass
 from types import UnionType
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, cast, get_args, get_origin, get_type_hints
 
 from zerosim.errors import TraceFileError
 from zerosim.trace import Meta
+
+_LATER: Final[dict[Any, set[str]]] = {Meta: {"steady_from"}}
+"""Fields that runs of the same format written earlier lack; they have their defaults then."""
 
 
 def meta_to_dict(meta: Meta) -> dict[str, Any]:
@@ -36,7 +39,7 @@ def _decoded(hint: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - types 
         return None if value is None else _decoded(inner[0], value, place)
     if is_dataclass(hint) and isinstance(value, dict):
         hints = get_type_hints(hint)
-        if value.keys() == hints.keys():
+        if value.keys() | _LATER.get(hint, set()) == hints.keys():
             decoded = {k: _decoded(hints[k], v, f"{place}.{k}") for k, v in value.items()}
             return cast("type[Any]", hint)(**decoded)
     elif origin is tuple and isinstance(value, list):

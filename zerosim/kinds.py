@@ -76,8 +76,13 @@ PREFIX: Final[dict[Kind, str]] = {
     Kind.ALL_GATHER: "AG",
     Kind.REDUCE_SCATTER: "RS",
     Kind.ALL_REDUCE: "AR",
+    Kind.REDUCE: "RED",
+    Kind.BROADCAST: "BC",
+    Kind.ALL_TO_ALL: "A2A",
     Kind.OPTIMIZER: "OPT",
     Kind.FILL: "fill",
+    Kind.COPY: "copy",
+    Kind.WAIT: "wait",
 }
 """How ops of a kind are called in a plan: prefix + unit, e.g. `AG0`."""
 

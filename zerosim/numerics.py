@@ -13,8 +13,11 @@ _MOMENTS: Final = Registry("optimizer", {"adam": 2, "adamw": 2, "sgd": 0, "momen
 
 @dataclass(frozen=True, slots=True)
 class Numerics:
-    """Dtypes by torch's names. 16-bit parameters get a float32 master copy in the optimizer.
+    """Dtypes by torch's names. Parameters stored in 16 bits get a float32 master in the optimizer.
 
+    `dtype`: parameters as they compute and travel; `grad_dtype`: gradients as the backward makes
+    them; `reduce_dtype`: as they are reduced and kept (empty: grad_dtype); `storage_dtype`: as
+    parameters are stored (empty: dtype). FSDP2's mixed precision stores float32, computes in bfloat16.
     bfloat16 or float16 with Adam is the ZeRO paper's 2 + 2 + 12 bytes (arXiv 1910.02054 §3.1),
     float32 with Adam 4 + 4 + 8.
     """
@@ -22,11 +25,15 @@ class Numerics:
     dtype: str = "bfloat16"
     grad_dtype: str = "bfloat16"
     optimizer: str = "adam"
+    reduce_dtype: str = ""
+    storage_dtype: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse unknown names."""
-        dtype_bytes(self.dtype)
-        dtype_bytes(self.grad_dtype)
+        """Fill in what is empty; refuse unknown names."""
+        object.__setattr__(self, "reduce_dtype", self.reduce_dtype or self.grad_dtype)
+        object.__setattr__(self, "storage_dtype", self.storage_dtype or self.dtype)
+        for dtype in (self.dtype, self.grad_dtype, self.reduce_dtype, self.storage_dtype):
+            dtype_bytes(dtype)
         _MOMENTS[self.optimizer]
 
     @property
@@ -36,17 +43,27 @@ class Numerics:
 
     @property
     def grad_bytes(self) -> int:
-        """Bytes of one gradient as it is kept and reduced."""
+        """Bytes of one gradient as the backward makes it."""
         return dtype_bytes(self.grad_dtype)
+
+    @property
+    def reduce_bytes(self) -> int:
+        """Bytes of one gradient as it is reduced."""
+        return dtype_bytes(self.reduce_dtype)
+
+    @property
+    def storage_bytes(self) -> int:
+        """Bytes of one parameter as it is stored between steps."""
+        return dtype_bytes(self.storage_dtype)
 
     @property
     def optimizer_bytes(self) -> int:
         """K: bytes of optimizer states per parameter (master copy and moments)."""
-        state = max(4, self.param_bytes)
-        master = state if self.param_bytes < 4 else 0  # noqa: PLR2004 - bytes of a float32
+        state = max(4, self.storage_bytes)
+        master = state if self.storage_bytes < 4 else 0  # noqa: PLR2004 - bytes of a float32
         return master + state * _MOMENTS[self.optimizer]
 
     @property
     def update_bytes(self) -> int:
         """Bytes that one parameter's optimizer step reads and writes (gradient, states, parameter)."""
-        return self.grad_bytes + 2 * self.optimizer_bytes + self.param_bytes
+        return self.reduce_bytes + 2 * self.optimizer_bytes + self.storage_bytes

@@ -9,21 +9,52 @@ an op and dropped once it has issued the op that frees it. The program is the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from zerosim.errors import PlanError
-from zerosim.kinds import COMMUNICATION, MEMORY_KINDS, PREFIX, Kind
+from zerosim.kinds import COMMUNICATION, MEMORY_KINDS, ORDERED, PREFIX, Kind
 from zerosim.units import dtype_bytes
+
+ByRank = tuple[tuple[int, int], ...]
+"""What differs by rank, from rank 0 on: runs of (how many ranks, the value of each)."""
+
+
+def spread(values: Sequence[int]) -> ByRank:
+    """Values of ranks 0, 1, … as runs of equal ones."""
+    return tuple((len(list(run)), value) for value, run in groupby(values))
+
+
+def at_rank(by_rank: ByRank, rank: int) -> int:
+    """The value of one rank. Raises PlanError for a rank past the last run."""
+    for count, value in by_rank:
+        if rank < count:
+            return value
+        rank -= count
+    raise PlanError(f"values for {sum(n for n, _ in by_rank)} ranks lack one: give all ranks'")
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Memory an op takes: `key` names it for the op that frees it, `kind` is a memory kind."""
+    """Memory an op takes: `key` names it for the op that frees it, `kind` is a memory kind.
+
+    Where ranks differ, `by_rank` says what each takes, and `nbytes` is the most.
+    """
 
     key: str
     kind: str
     nbytes: int
+    by_rank: ByRank | None = None
+
+    def at(self, rank: int) -> int:
+        """Bytes on one rank."""
+        return self.nbytes if self.by_rank is None else at_rank(self.by_rank, rank)
+
+
+def uneven(key: str, kind: str, values: Sequence[int]) -> Allocation:
+    """An allocation of `values[rank]` bytes."""
+    return Allocation(key, kind, max(values), spread(values) if len(set(values)) > 1 else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +62,7 @@ class Op:
     """One thing to do. `after` are ids of earlier ops; `elements` of a collective: the full tensor's.
 
     `flops` and `memory_bytes` are the work of a compute op; `blocks` makes the host wait for its end.
+    Where ranks differ, `memory_bytes_by_rank` says what each moves, and `memory_bytes` is the most.
     """
 
     id: int
@@ -51,6 +83,7 @@ class Op:
     blocks: bool = False
     step: int = 1
     micro_batch: int = 0
+    memory_bytes_by_rank: ByRank | None = None
 
     @property
     def nbytes(self) -> int | None:
@@ -71,13 +104,17 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Ops in issue order, the process groups they name, and what each rank holds throughout."""
+    """Ops in issue order, the process groups they name, and what each rank holds throughout.
+
+    `steady_from`: the first step that all later ones are like; earlier ones warm up.
+    """
 
     name: str
     world_size: int
     ops: tuple[Op, ...]
     axes: tuple[Axis, ...]
     persistent: tuple[Allocation, ...] = ()
+    steady_from: int = 1
 
     def __post_init__(self) -> None:
         """Refuse a plan that could not be carried out."""
@@ -86,7 +123,11 @@ class Plan:
     @property
     def order(self) -> str:
         """Names of computing and communicating ops in issue order: `AG0 F0 … OPT`."""
-        return " ".join(op.name for op in self.ops if op.kind is not Kind.FILL)
+        return " ".join(op.name for op in self.ops if op.kind in ORDERED)
+
+    def order_of(self, step: int) -> str:
+        """The order of one step."""
+        return " ".join(op.name for op in self.ops if op.step == step and op.kind in ORDERED)
 
 
 def _check(plan: Plan) -> None:
@@ -100,8 +141,10 @@ def _check(plan: Plan) -> None:
     live: dict[str, int] = {}
     for position, op in enumerate(plan.ops):
         _check_op(op, position, axes)
+        _check_ranks(op.memory_bytes_by_rank, plan.world_size, op.name)
         for allocation in op.allocates:
             _check_allocation(allocation, op.name)
+            _check_ranks(allocation.by_rank, plan.world_size, op.name)
             if allocation.key in live:
                 raise PlanError(f"op '{op.name}' allocates '{allocation.key}' twice: free it first")
             live[allocation.key] = position
@@ -112,6 +155,13 @@ def _check(plan: Plan) -> None:
                 )
     for allocation in plan.persistent:
         _check_allocation(allocation, plan.name)
+        _check_ranks(allocation.by_rank, plan.world_size, plan.name)
+
+
+def _check_ranks(by_rank: ByRank | None, world_size: int, owner: str) -> None:
+    if by_rank is not None and sum(n for n, _ in by_rank) != world_size:
+        given = sum(n for n, _ in by_rank)
+        raise PlanError(f"'{owner}' gives values of {given} ranks: there are {world_size}")
 
 
 def _check_op(op: Op, position: int, axes: set[str]) -> None:
@@ -154,23 +204,27 @@ class PlanWriter:
         after: Iterable[int] = (),
         flops: int = 0,
         memory_bytes: int = 0,
+        memory_bytes_by_rank: ByRank | None = None,
+        stream: str = "compute",
+        name: str | None = None,
         elements: int | None = None,
         dtype: str | None = None,
         bucket: int | None = None,
         allocates: tuple[Allocation, ...] = (),
         frees: tuple[str, ...] = (),
     ) -> int:
-        """Append an op of the compute stream; returns its id."""
+        """Append an op that computes, copies or fills; returns its id."""
         return self._append(
             Op(
                 id=len(self.ops),
-                name=PREFIX[kind] + unit,
+                name=name or PREFIX[kind] + unit,
                 kind=kind,
-                stream="compute",
+                stream=stream,
                 after=tuple(after),
                 unit=unit or None,
                 flops=flops,
                 memory_bytes=memory_bytes,
+                memory_bytes_by_rank=memory_bytes_by_rank,
                 elements=elements,
                 dtype=dtype,
                 bucket=bucket,
@@ -189,19 +243,21 @@ class PlanWriter:
         elements: int,
         dtype: str,
         after: Iterable[int] = (),
+        stream: str | None = None,
+        name: str | None = None,
         group: str = "world",
         communicator: str = "world",
         bucket: int | None = None,
         allocates: tuple[Allocation, ...] = (),
         frees: tuple[str, ...] = (),
     ) -> int:
-        """Append a collective on the stream of its kind; returns its id."""
+        """Append a collective, on the stream of its kind unless another is named; returns its id."""
         return self._append(
             Op(
                 id=len(self.ops),
-                name=PREFIX[kind] + unit,
+                name=name or PREFIX[kind] + unit,
                 kind=kind,
-                stream=kind.value,
+                stream=stream or kind.value,
                 after=tuple(after),
                 unit=unit,
                 elements=elements,
@@ -211,6 +267,23 @@ class PlanWriter:
                 bucket=bucket,
                 allocates=allocates,
                 frees=frees,
+                step=self.step,
+                micro_batch=self.micro_batch,
+            )
+        )
+
+    def wait(self, after: Iterable[int], unit: str = "", *, frees: tuple[str, ...] = ()) -> int:
+        """The host waits until the ops `after` have ended (an event's or a stream's synchronize)."""
+        return self._append(
+            Op(
+                id=len(self.ops),
+                name=PREFIX[Kind.WAIT] + unit,
+                kind=Kind.WAIT,
+                stream="host",
+                after=tuple(after),
+                unit=unit or None,
+                frees=frees,
+                blocks=True,
                 step=self.step,
                 micro_batch=self.micro_batch,
             )

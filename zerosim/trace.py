@@ -170,7 +170,10 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What is true of a run as a whole. `engine` says which maker timed it."""
+    """What is true of a run as a whole. `engine` says which maker timed it.
+
+    `steady_from`: the first step past the warm-up; null if unknown.
+    """
 
     name: str
     source: Source
@@ -186,6 +189,7 @@ class Meta:
     states: tuple[StateBytes, ...] = ()
     model: ModelFacts | None = None
     finished: bool = True
+    steady_from: int | None = None
     format_version: int = FORMAT_VERSION
 
 

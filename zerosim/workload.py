@@ -35,12 +35,24 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
+class Module:
+    """One nn.Module with parameters of its own; `parameters` are indices into those of the unit."""
+
+    name: str
+    parameters: tuple[int, ...]
+    forward_flops: int
+    backward_flops: int
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """One piece of the forward pass, computed at once with the parameters of `unit`.
 
     FLOPs and element counts are of one micro-batch on one rank. `forward_elements` and
     `backward_elements` are elements read and written beside the matrix products (for the roofline);
     `activations` are the elements kept for the backward, `logits` those of the output scores.
+    Before the backward, `recompute_flops` are computed again and `recomputed` elements live until its
+    end. `modules`, in forward order, are what engines see that gather module by module; empty: one.
     """
 
     name: str
@@ -51,6 +63,9 @@ class Layer:
     logits: int = 0
     forward_elements: int = 0
     backward_elements: int = 0
+    recompute_flops: int = 0
+    recomputed: int = 0
+    modules: tuple[Module, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import assume, settings
 from hypothesis import strategies as st
 
 from zerosim.engine.program import Program, timed
+from zerosim.errors import ScenarioError
 from zerosim.plan import Op, Plan
 from zerosim.scenario import Scenario, cluster_of, plan_of, run
 from zerosim.schedules import SCHEDULES
+from zerosim.schedules.knobs import knobs
 from zerosim.trace import Trace
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -31,6 +33,7 @@ def workloads(draw: Draw) -> Record:
         "layers": draw(st.integers(1, 4)),
         "micro_batch": draw(st.integers(1, 3)),
         "micro_batches": draw(st.integers(1, 3)),
+        "checkpointing": draw(st.sampled_from(["none", "none", "full", "selective"])),
     }
     if model == "uniform":
         return sizes | {"hidden": draw(st.integers(1, 9))}
@@ -41,6 +44,7 @@ def workloads(draw: Draw) -> Record:
         "vocab": draw(st.integers(1, 40)),
         "seq": draw(st.integers(1, 5)),
         "tied": draw(st.booleans()),
+        "attention": draw(st.sampled_from(["flash", "eager"])),
     }
 
 
@@ -48,14 +52,14 @@ def workloads(draw: Draw) -> Record:
 def options(draw: Draw, schedule: str) -> Record:
     """Options of a schedule, far from their defaults too."""
     chosen: Record = {"name": schedule}
-    if draw(st.booleans()):
-        chosen["bucket_bytes"] = draw(st.integers(1, 2000))
-    if schedule == "zero3":
-        chosen["keep_last"] = draw(st.booleans())
-        chosen["prefetch"] = draw(st.integers(0, 3))
-        chosen["communicators"] = draw(st.sampled_from([1, 2]))
-        if draw(st.booleans()):
-            chosen["in_flight"] = chosen["prefetch"] + draw(st.integers(1, 3))
+    for knob in knobs(SCHEDULES[schedule].options):
+        values = [*knob.choices, *knob.tries, *([True, False] if bool in knob.kinds else [])]
+        if values and draw(st.booleans()):
+            chosen[knob.name] = draw(st.sampled_from(values))
+    try:
+        Scenario.from_dict({"name": "random", "schedule": chosen})
+    except ScenarioError:
+        assume(False)
     return chosen
 
 

@@ -89,8 +89,15 @@ def test_groups_that_pass_a_node_together_load_its_cards_together() -> None:
 
 
 def test_a_kind_without_a_cost_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="no cost model for 'broadcast'"):
-        wire_bytes(Kind.BROADCAST, 8, 2)
+    with pytest.raises(ScenarioError, match="no cost model for 'gather'"):
+        wire_bytes(Kind.GATHER, 8, 2)
+
+
+def test_a_broadcast_passes_all_its_bytes_over_each_link_but_not_from_the_last_rank() -> None:
+    cluster = MACHINES["dgx-h100"].cluster(16, "bfloat16")
+    moved = transfer(Kind.BROADCAST, 800, 16, cluster)
+    assert dict(moved.loads) == {"nvswitch": 800, "infiniband": 800}
+    assert wire_bytes(Kind.BROADCAST, 800, 16) == 750
 
 
 @given(st.integers(0, 10**12), st.integers(1, 5000), st.sampled_from([AG, RS, AR]))

@@ -24,10 +24,14 @@ def last_complete_step(trace: Trace) -> int | None:
 
 
 def steady_step(trace: Trace) -> int | None:
-    """The first step that is past the warm-up: from 2 on if there are several, else the only one."""
+    """The first step past the warm-up: from 2 on if there are several, else the first.
+
+    A run that knows how long it warms up, but is shorter, stands by its last step.
+    """
     complete = complete_steps(trace)
-    late = [step for step in complete if step >= 2]  # noqa: PLR2004  by definition
-    return next(iter(late if len(complete) > 1 and late else complete), None)
+    known = trace.meta.steady_from
+    late = [step for step in complete if step >= max(2, known or 0)]
+    return next(iter(late), (min if known is None else max)(complete, default=None))
 
 
 def slowest_window(trace: Trace, step: int | None) -> StepWindow | None:

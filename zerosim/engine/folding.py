@@ -1,6 +1,6 @@
 """Folding: ranks that do the same at the same time are one class; exact, by colour refinement.
 
-Ranks start in classes of equal speed; a class is split as long as two of its ranks see different
+Ranks start in classes of equal speed and equal work and memory; a class is split as long as two of its ranks see different
 classes in one of their process groups. What is left is the coarsest equitable partition, on which a
 collective of barrier type gives every member of a class the same times.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zerosim.engine.program import Int, Program, Variation
+from zerosim.engine.program import Int, Program, Variation, every_rank
 from zerosim.plan import Axis
 
 
@@ -45,13 +45,16 @@ def fold(program: Program, variation: Variation) -> Folded:
     uneven = any(op.ring is not None for op in program.ops) and bool(variation.speed)
     if variation.every_rank_differs or uneven:
         return unfolded(program)
-    if not variation.speed:
+    if not variation.speed and not program.uneven:
         one = np.zeros(1, dtype=np.int64)
         return Folded(np.zeros(n, dtype=np.int64), (0,), tuple(one for _ in program.axes))
     factors = np.ones(n)
     for rank, factor in variation.speed:
         factors[rank] = factor
     class_of = np.unique(factors, return_inverse=True)[1].astype(np.int64)
+    for by_rank in program.uneven:
+        kinds = np.unique(every_rank(by_rank), return_inverse=True)[1].astype(np.int64)
+        class_of = np.unique(_pair(class_of, kinds), return_inverse=True)[1].astype(np.int64)
     groups = [instance(axis, n) for axis in program.axes]
     class_of = _refined(class_of, groups)
     return _folded(class_of, groups)

@@ -14,7 +14,7 @@ from zerosim.collectives import Transfer, alone_ns, capacities, transfer
 from zerosim.compute import compute_ns
 from zerosim.errors import PlanError
 from zerosim.kinds import COMMUNICATION
-from zerosim.plan import Axis, Op, Plan
+from zerosim.plan import Axis, ByRank, Op, Plan
 from zerosim.units import NS_PER_S, seconds_to_ns
 
 Int = NDArray[np.int64]
@@ -46,6 +46,7 @@ class Timed:
     `after` are all ops it waits for: the plan's, the one before it on its communicator, and the one
     before it on its stream. `axis` is an index into the program's axes, None for a local op.
     `transfer` is what a collective puts on the links; `ring` replaces the common end of its members.
+    Where ranks differ, `by_rank` says how long each takes, and `duration_ns` is the longest.
     """
 
     stream: int
@@ -56,16 +57,21 @@ class Timed:
     transfer: Transfer | None = None
     ring: Ring | None = None
     blocks: bool = False
+    by_rank: ByRank | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Timed ops in issue order for `n_ranks` ranks. `capacity` is bytes/s of each link."""
+    """Timed ops in issue order for `n_ranks` ranks. `capacity` is bytes/s of each link.
+
+    `uneven`: all that the plan says rank by rank, so that ranks that differ in it are told apart.
+    """
 
     n_ranks: int
     ops: tuple[Timed, ...]
     axes: tuple[Axis, ...]
     capacity: dict[str, float]
+    uneven: tuple[ByRank, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,12 @@ class Times:
     end: Int
 
 
+def every_rank(by_rank: ByRank) -> Int:
+    """Values by rank as an array: shape [ranks]."""
+    counts, values = zip(*by_rank, strict=True)
+    return np.repeat(np.asarray(values, dtype=np.int64), counts)
+
+
 def timed(plan: Plan, cluster: Cluster) -> Program:
     """Give every op of a plan its duration on a cluster. Raises PlanError for years of work."""
     axis_index = {axis.name: i for i, axis in enumerate(plan.axes)}
@@ -133,6 +145,7 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
                 axis=axis,
                 transfer=moved,
                 blocks=op.blocks or (cluster.host.computes and not collective),
+                by_rank=_ns_by_rank(op, cluster),
             )
         )
         last_on_stream[op.stream] = op.id
@@ -144,7 +157,25 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
             f"the run would last {total / NS_PER_S:.3g} s, over {MAX_NS / NS_PER_S:.3g}: "
             "give a faster cluster or a smaller model"
         )
-    return Program(plan.world_size, tuple(ops), plan.axes, capacity)
+    return Program(plan.world_size, tuple(ops), plan.axes, capacity, _uneven(plan))
+
+
+def _ns_by_rank(op: Op, cluster: Cluster) -> ByRank | None:
+    if op.memory_bytes_by_rank is None:
+        return None
+    return tuple(
+        (n, compute_ns(op.flops, nbytes, cluster.device)) for n, nbytes in op.memory_bytes_by_rank
+    )
+
+
+def _uneven(plan: Plan) -> tuple[ByRank, ...]:
+    taken = [a.by_rank for op in plan.ops for a in op.allocates]
+    found = [
+        *(op.memory_bytes_by_rank for op in plan.ops),
+        *taken,
+        *(a.by_rank for a in plan.persistent),
+    ]
+    return tuple(dict.fromkeys(by_rank for by_rank in found if by_rank is not None))
 
 
 def _cost(op: Op, axis: Axis | None, cluster: Cluster) -> tuple[int, Transfer | None]:
@@ -159,7 +190,7 @@ def durations(program: Program, variation: Variation, ranks: Sequence[int]) -> l
 
     Jitter of an op is drawn from (seed, op) for ranks in order, so it depends on nothing else.
     """
-    if variation == EQUAL:
+    if variation == EQUAL and not program.uneven:
         return [op.duration_ns for op in program.ops]
     given = dict(variation.durations)
     factors = np.ones(program.n_ranks)
@@ -171,12 +202,13 @@ def durations(program: Program, variation: Variation, ranks: Sequence[int]) -> l
     for i, op in enumerate(program.ops):
         if i in given:
             rows.append(np.asarray(given[i], dtype=np.int64)[chosen])
-        elif uniform or op.axis is not None or op.duration_ns == 0:
+        elif op.axis is not None or op.duration_ns == 0 or (uniform and op.by_rank is None):
             rows.append(op.duration_ns)
         else:
+            alone = op.duration_ns if op.by_rank is None else every_rank(op.by_rank)[chosen]
             stretch = factors
             if variation.jitter:
                 draw = np.random.default_rng((variation.seed, i)).standard_normal(program.n_ranks)
                 stretch = factors * np.exp(variation.jitter * draw)
-            rows.append(np.rint(op.duration_ns * stretch[chosen]).astype(np.int64))
+            rows.append(np.rint(alone * stretch[chosen]).astype(np.int64))
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -53,7 +53,8 @@ def record(
     samples = sampled(plan, held, program, folded, times)
     small = plan.world_size * len(plan.ops) <= MAX_ROWS
     shown = classes if not small else _singles(classes)
-    states = _states(plan, gradients_of_update(plan, held))
+    shown_ranks = tuple(cls.representative for cls in shown)
+    gradients = gradients_of_update(plan, held, shown_ranks)
     meta = Meta(
         name=recording.name,
         source="simulated",
@@ -62,7 +63,10 @@ def record(
         groups=tuple(Group(a.name, a.size, _world(plan, a.size)) for a in plan.axes),
         steps=_steps(plan, times, classes, shown),
         classes=classes,
-        states=tuple(replace(states, rank=cls.representative) for cls in shown),
+        states=tuple(
+            _states(plan, rank, own) for rank, own in zip(shown_ranks, gradients, strict=True)
+        ),
+        steady_from=plan.steady_from,
         **recording.meta,
     )
     trace = make_trace(spans, meta, samples)
@@ -167,8 +171,8 @@ def _steps(
     )
 
 
-def _states(plan: Plan, gradients: int) -> StateBytes:
+def _states(plan: Plan, rank: int, gradients: int) -> StateBytes:
     held = dict.fromkeys(("parameters", "optimizer"), 0)
     for allocation in plan.persistent:
-        held[allocation.kind] = held.get(allocation.kind, 0) + allocation.nbytes
-    return StateBytes(0, held["parameters"], gradients, held["optimizer"])
+        held[allocation.kind] = held.get(allocation.kind, 0) + allocation.at(rank)
+    return StateBytes(rank, held["parameters"], gradients, held["optimizer"])

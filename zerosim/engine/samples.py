@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from zerosim.engine.folding import Folded
-from zerosim.engine.program import Int, Program, Times
+from zerosim.engine.program import Int, Program, Times, every_rank
 from zerosim.kinds import COMMUNICATION, MEMORY_KINDS, Kind
-from zerosim.plan import Plan
+from zerosim.plan import Allocation, ByRank, Plan
 from zerosim.units import NS_PER_S
 
 _COUNTERS: Final = (
@@ -42,13 +43,17 @@ class _Changes:
     change: Int
 
 
-def sampled(plan: Plan, held: Int, program: Program, folded: Folded, times: Times) -> pl.DataFrame:
+def sampled(plan: Plan, held: Held, program: Program, folded: Folded, times: Times) -> pl.DataFrame:
     """The samples of each class's representative, in the order of the classes, then of time.
 
     `held`: the plan's `allocations`.
     """
     n_classes = folded.n_classes
-    parts = (_memory(held, program, times), _fills(plan, times), _links(program, folded, times))
+    parts = (
+        _memory(held, program, times, folded.representatives),
+        _fills(plan, times),
+        _links(program, folded, times),
+    )
     place = np.concatenate([part.place for part in parts]).argsort(kind="stable")
     counter = np.concatenate([part.counter for part in parts])[place]
     when = np.concatenate([part.when for part in parts])[place]
@@ -92,29 +97,58 @@ def _sums(change: Int, series: Int) -> Int:
     return sums
 
 
-def allocations(plan: Plan) -> Int:
-    """Each allocation of a plan: its kind, its bytes, the op that takes it, the op that drops it."""
-    rows = [(_KIND[a.kind], a.nbytes, _THROUGHOUT, _THROUGHOUT) for a in plan.persistent]
-    live: dict[str, tuple[int, int, int]] = {}
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The allocations of a plan. `rows`: kind, bytes (the most), the op that takes, the op that drops.
+
+    `by_rank`: (row, bytes of each rank) of those that differ by rank.
+    """
+
+    rows: Int
+    by_rank: tuple[tuple[int, ByRank], ...]
+
+    def nbytes(self, ranks: Sequence[int]) -> Int:
+        """Bytes of each allocation on each of `ranks`: [rows] if all agree, else [rows, ranks]."""
+        alike: Int = self.rows[:, 1]
+        if not self.by_rank:
+            return alike
+        sizes = np.repeat(alike[:, None], len(ranks), axis=1)
+        for row, by_rank in self.by_rank:
+            sizes[row] = every_rank(by_rank)[np.asarray(ranks)]
+        return sizes
+
+
+def allocations(plan: Plan) -> Held:
+    """Each allocation of a plan, with the op that takes it and the op that drops it."""
+    rows = [(a, _THROUGHOUT, _THROUGHOUT) for a in plan.persistent]
+    live: dict[str, tuple[Allocation, int]] = {}
     for op in plan.ops:
         for a in op.allocates:
-            live[a.key] = (_KIND[a.kind], a.nbytes, op.id)
+            live[a.key] = (a, op.id)
         for key in op.frees:
             rows.append((*live.pop(key), op.id))  # noqa: PERF401 - most ops free one thing or none
     rows += [(*taken, _THROUGHOUT) for taken in live.values()]
-    return np.asarray(rows, dtype=np.int64).reshape(-1, 4)
+    table = [(_KIND[a.kind], a.nbytes, by, until) for a, by, until in rows]
+    uneven = tuple((i, a.by_rank) for i, (a, _, _) in enumerate(rows) if a.by_rank is not None)
+    return Held(np.asarray(table, dtype=np.int64).reshape(-1, 4), uneven)
 
 
-def gradients_of_update(plan: Plan, held: Int) -> int:
-    """Bytes of gradients that the first update consumes, which is what a rank owns of them."""
-    update = next((op.id for op in plan.ops if op.kind is Kind.OPTIMIZER), _THROUGHOUT)
-    consumed = (held[:, 0] == _KIND["gradients"]) & (held[:, 3] == update)
-    return int(held[consumed, 1].sum())
+def gradients_of_update(plan: Plan, held: Held, ranks: Sequence[int]) -> tuple[int, ...]:
+    """Bytes of gradients that the first step's updates consume, on each of `ranks`: what it owns.
+
+    Flat copies that an engine makes for the update are no gradients of their own.
+    """
+    first = plan.ops[0].step if plan.ops else 0
+    updates = [op.id for op in plan.ops if op.kind is Kind.OPTIMIZER and op.step == first]
+    consumed = (held.rows[:, 0] == _KIND["gradients"]) & np.isin(held.rows[:, 3], updates)
+    sums = np.broadcast_to(held.nbytes(ranks)[consumed].sum(axis=0), len(ranks))
+    return tuple(int(total) for total in sums)
 
 
-def _memory(held: Int, program: Program, times: Times) -> _Changes:
+def _memory(held: Held, program: Program, times: Times, ranks: Sequence[int]) -> _Changes:
     """Allocated in host order, op by op; in use, and by kind, in device order."""
-    kind, nbytes, by, until = held.T
+    kind, _, by, until = held.rows.T
+    nbytes = held.nbytes(ranks)
     dropped = until != _THROUGHOUT
     left, freed = until[dropped], -nbytes[dropped]
     issue = np.asarray([op.issue_ns for op in program.ops], dtype=np.int64)[:, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zerosim.errors import ScenarioError
-from zerosim.workload import Layer, Parameter, Unit, Workload
+from zerosim.workload import Layer, Module, Parameter, Unit, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Sizes:
     micro_batches: int
     llama: bool
     tied: bool
+    attention: str = "flash"
+    checkpointing: str = "none"
 
     def __post_init__(self) -> None:
         """Refuse heads that do not divide the hidden size, or each other."""
@@ -45,6 +47,16 @@ class Sizes:
         """Width of keys (and of values)."""
         return self.hidden // self.heads * self.kv_heads
 
+    @property
+    def attention_flops(self) -> int:
+        """Forward FLOPs of a block's causal attention, without its matrices."""
+        return 2 * self.tokens * self.seq * self.hidden
+
+    @property
+    def scores(self) -> int:
+        """Elements an eager attention keeps: 5·a·s²·b bytes in 16 bits (arXiv 2205.05198 §4.1)."""
+        return 5 * self.heads * self.seq * self.tokens // 2 if self.attention == "eager" else 0
+
 
 def transformer(sizes: Sizes) -> Workload:
     """Units: `root` (embeddings, last norm, head), then one a block; `root` is gathered first.
@@ -53,43 +65,100 @@ def transformer(sizes: Sizes) -> Workload:
     a backward is twice the forward (Megatron-LM's count). The head adds 2·tokens·hidden·vocab.
     """
     block = _llama_block(sizes) if sizes.llama else _gpt_block(sizes)
-    matrices = sum(p.numel for p in block if len(p.shape) > 1)
-    flops = 2 * sizes.tokens * matrices + 2 * sizes.tokens * sizes.seq * sizes.hidden
-    kept = _kept(sizes)
-    head_flops = 2 * sizes.tokens * sizes.hidden * sizes.vocab
+    root = _root(sizes)
+    return Workload(
+        name="llama" if sizes.llama else "gpt",
+        units=(Unit("root", root), *(Unit(str(i), block) for i in range(sizes.layers))),
+        layers=(_embed(sizes, root), *_blocks(sizes, block), _head(sizes, root)),
+        tokens=sizes.tokens,
+        micro_batches=sizes.micro_batches,
+        attention=(sizes.layers, sizes.hidden, sizes.seq),
+    )
+
+
+def _embed(sizes: Sizes, root: tuple[Parameter, ...]) -> Layer:
     width = sizes.tokens * sizes.hidden
+    return Layer(
+        "emb",
+        0,
+        0,
+        0,
+        width,
+        forward_elements=2 * width,
+        backward_elements=2 * width,
+        modules=_modules(root, ("embedding", "position"), 0, {}),
+    )
+
+
+def _head(sizes: Sizes, root: tuple[Parameter, ...]) -> Layer:
     scores = sizes.tokens * sizes.vocab
-    embed = Layer("emb", 0, 0, 0, width, forward_elements=2 * width, backward_elements=2 * width)
-    head = Layer(
+    flops = 2 * sizes.hidden * scores
+    last = "embedding" if sizes.tied else "head"
+    return Layer(
         "head",
         0,
-        head_flops,
-        2 * head_flops,
-        activations=2 * width,
+        flops,
+        2 * flops,
+        activations=2 * sizes.tokens * sizes.hidden,
         logits=scores,
         forward_elements=2 * scores,
         backward_elements=2 * scores,
+        modules=_modules(root, ("norm", last), 0, {last: flops}),
     )
-    blocks = tuple(
+
+
+def _blocks(sizes: Sizes, block: tuple[Parameter, ...]) -> tuple[Layer, ...]:
+    matrices = sum(p.numel for p in block if len(p.shape) > 1)
+    flops = 2 * sizes.tokens * matrices + sizes.attention_flops
+    kept = _kept(sizes) + sizes.scores
+    names = tuple(dict.fromkeys(p.name.rpartition(".")[0] for p in block))
+    # An engine that gathers module by module attends between qkv and out.
+    modules = _modules(block, names, 2 * sizes.tokens, {"attention.qkv": sizes.attention_flops})
+    remembered, again, recomputed = {
+        "none": (kept, 0, 0),
+        "selective": (
+            kept - sizes.scores,
+            sizes.attention_flops if sizes.scores else 0,
+            sizes.scores,
+        ),
+        "full": (
+            sizes.tokens * sizes.hidden,
+            flops,
+            kept - sizes.tokens * sizes.hidden,
+        ),
+    }[sizes.checkpointing]
+    return tuple(
         Layer(
             str(i),
             i + 1,
             flops,
             2 * flops,
-            activations=kept,
+            activations=remembered,
             forward_elements=2 * kept,
             backward_elements=4 * kept,
+            recompute_flops=again,
+            recomputed=recomputed,
+            modules=modules,
         )
         for i in range(sizes.layers)
     )
-    return Workload(
-        name="llama" if sizes.llama else "gpt",
-        units=(Unit("root", _root(sizes)), *(Unit(str(i), block) for i in range(sizes.layers))),
-        layers=(embed, *blocks, head),
-        tokens=sizes.tokens,
-        micro_batches=sizes.micro_batches,
-        attention=(sizes.layers, sizes.hidden, sizes.seq),
-    )
+
+
+def _modules(
+    unit: tuple[Parameter, ...],
+    names: tuple[str, ...],
+    flops_per_weight: int,
+    extra_flops: dict[str, int],
+) -> tuple[Module, ...]:
+    """The modules `names` of a unit; each matrix takes so many FLOPs an element, some take more."""
+    found = []
+    for name in names:
+        own = tuple(i for i, p in enumerate(unit) if p.name.rpartition(".")[0] == name)
+        weights = sum(unit[i].numel for i in own if len(unit[i].shape) > 1)
+        flops = flops_per_weight * weights + extra_flops.get(name, 0)
+        if own:
+            found.append(Module(name, own, flops, 2 * flops))
+    return tuple(found)
 
 
 def _kept(sizes: Sizes) -> int:

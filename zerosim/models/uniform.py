@@ -5,10 +5,18 @@ from __future__ import annotations
 from zerosim.workload import Layer, Parameter, Unit, Workload
 
 
-def uniform(*, layers: int, hidden: int, tokens: int, micro_batches: int = 1) -> Workload:
+def uniform(
+    *,
+    layers: int,
+    hidden: int,
+    tokens: int,
+    micro_batches: int = 1,
+    checkpointing: str = "none",
+) -> Workload:
     """`layers` layers of hidden² + hidden parameters; a forward is 2·hidden²·tokens FLOPs.
 
-    A layer keeps its input for the backward (tokens · hidden elements), which takes twice the FLOPs.
+    A layer keeps its input for the backward (tokens · hidden elements), which takes twice the FLOPs;
+    full checkpointing can drop no more, but computes the layer again.
     """
     parameters = (Parameter("weight", (hidden, hidden)), Parameter("bias", (hidden,)))
     flops = 2 * hidden * hidden * tokens
@@ -16,7 +24,15 @@ def uniform(*, layers: int, hidden: int, tokens: int, micro_batches: int = 1) ->
         name="uniform",
         units=tuple(Unit(str(i), parameters) for i in range(layers)),
         layers=tuple(
-            Layer(str(i), i, flops, 2 * flops, activations=tokens * hidden) for i in range(layers)
+            Layer(
+                str(i),
+                i,
+                flops,
+                2 * flops,
+                activations=tokens * hidden,
+                recompute_flops=flops if checkpointing == "full" else 0,
+            )
+            for i in range(layers)
         ),
         tokens=tokens,
         micro_batches=micro_batches,

@@ -49,6 +49,7 @@ def _workload(scenario: Scenario) -> Workload:
             hidden=w.hidden,
             tokens=w.micro_batch * w.seq,
             micro_batches=w.micro_batches,
+            checkpointing=w.checkpointing,
         )
     if w.vocab is None:
         raise ScenarioError(f"workload.vocab is missing for model '{w.model}': give its vocabulary")
@@ -66,6 +67,8 @@ def _workload(scenario: Scenario) -> Workload:
             micro_batches=w.micro_batches,
             llama=llama,
             tied=w.tied,
+            attention=w.attention,
+            checkpointing=w.checkpointing,
         )
     )
 
@@ -73,7 +76,13 @@ def _workload(scenario: Scenario) -> Workload:
 def numerics_of(scenario: Scenario) -> Numerics:
     """The byte convention of a scenario. Raises UnknownNameError."""
     n = scenario.numerics
-    return Numerics(n.dtype, _or(n.grad_dtype, n.dtype), n.optimizer)
+    return Numerics(
+        n.dtype,
+        _or(n.grad_dtype, n.dtype),
+        n.optimizer,
+        reduce_dtype=_or(n.reduce_dtype, ""),
+        storage_dtype=_or(n.storage_dtype, ""),
+    )
 
 
 def cluster_of(scenario: Scenario) -> Cluster:

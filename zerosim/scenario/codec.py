@@ -18,6 +18,7 @@ from zerosim.scenario.sections import (
     WorkloadSection,
 )
 from zerosim.schedules import SCHEDULES
+from zerosim.schedules.knobs import knobs
 
 _MAX_NUMBER: Final = 1e300
 """Larger ones overflow a float as soon as something is multiplied."""
@@ -41,6 +42,7 @@ def schedule_from(record: object) -> ScheduleSection:
     rest = {k: v for k, v in record.items() if v is not None}
     name = rest.pop("name", ScheduleSection.__dataclass_fields__["name"].default)
     options = SCHEDULES[str(name)].options
+    rest = {_canonical(options).get(k, k): v for k, v in rest.items()}
     built = _record(options, f"{name} option", rest, section="schedule")
     defaults = asdict(options())
     return ScheduleSection(str(name), {k: v for k, v in asdict(built).items() if v != defaults[k]})
@@ -86,8 +88,10 @@ def _pick(changed: dict[str, Any], section: str, name: str) -> None:
 
 def _locate(path: str, schedule: str) -> tuple[str, str]:
     known = [(section, f.name) for section, cls in SECTIONS.items() for f in fields(cls)]
+    aliases = _canonical(SCHEDULES[schedule].options)
     known += [("schedule", f.name) for f in fields(SCHEDULES[schedule].options)]
     known += [("schedule", "name")]
+    path = aliases.get(path.removeprefix("schedule."), path)
     places = {f"{section}.{name}": (section, name) for section, name in known}
     if path in places:
         return places[path]
@@ -95,6 +99,11 @@ def _locate(path: str, schedule: str) -> tuple[str, str]:
     if len(found) == 1:
         return found[0]
     raise UnknownNameError("field", path, [*places, *{name for _, name in known if name != "name"}])
+
+
+def _canonical(options: type[Any]) -> dict[str, str]:
+    """The other names of options, each with the one they go by here."""
+    return {knob.alias: knob.name for knob in knobs(options) if knob.alias is not None}
 
 
 def _record(cls: type[Any], what: str, record: object, section: str | None = None) -> Any:  # noqa: ANN401 - an instance of cls
@@ -111,9 +120,13 @@ def _record(cls: type[Any], what: str, record: object, section: str | None = Non
 def _value(hint: Any, place: str, value: Any) -> Any:  # noqa: ANN401 - types are data here
     """`value` as the field's type; text (from the command line) is read as that type."""
     optional = get_origin(hint) in (Union, types.UnionType)
-    wanted = next(a for a in get_args(hint) if a is not type(None)) if optional else hint
+    kinds = [a for a in get_args(hint) if a is not type(None)] if optional else [hint]
     if value is None and optional:
         return None
+    wanted = kinds[0]
+    if bool in kinds and len(kinds) > 1:
+        truth = isinstance(value, bool) or str(value).lower() in ("true", "false")
+        wanted = bool if truth else next(kind for kind in kinds if kind is not bool)
     if isinstance(value, str) and wanted is not str:
         value = _parsed(wanted, place, value)
     if wanted is bool and isinstance(value, bool):

@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from zerosim.errors import ScenarioError
+from zerosim.errors import ScenarioError, UnknownNameError
 
 MODELS: Final = ("uniform", "gpt", "llama")
+ATTENTIONS: Final = ("flash", "eager")
+CHECKPOINTING: Final = ("none", "full", "selective")
 _MAX_LAYERS: Final = 100_000
 """A hundred times the deepest models; checked before a workload is built of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSection:
-    """Which model. `micro_batch` is sequences a rank (tokens for `uniform`, whose seq is 1)."""
+    """Which model. `micro_batch` is sequences a rank (tokens for `uniform`, whose seq is 1).
+
+    `attention`: flash keeps no scores, eager does. `checkpointing` drops activations and computes
+    them again: full keeps a layer's input alone, selective drops the scores of an eager attention.
+    """
 
     model: str = "uniform"
     layers: int = 3
@@ -27,6 +33,8 @@ class WorkloadSection:
     ffn: int | None = None
     vocab: int | None = None
     tied: bool = False
+    attention: str = "flash"
+    checkpointing: str = "none"
 
     def __post_init__(self) -> None:
         """Refuse sizes below one."""
@@ -35,8 +43,9 @@ class WorkloadSection:
         for name in ("kv_heads", "ffn", "vocab"):
             if getattr(self, name) is not None:
                 _at_least_one("workload", name, getattr(self, name))
-        if self.model not in MODELS:
-            raise ScenarioError(f"no model '{self.model}': known: {', '.join(MODELS)}")
+        _one_of("model", self.model, MODELS)
+        _one_of("attention", self.attention, ATTENTIONS)
+        _one_of("checkpointing", self.checkpointing, CHECKPOINTING)
         if self.layers > _MAX_LAYERS:
             raise ScenarioError(f"workload.layers is {self.layers}: give at most {_MAX_LAYERS}")
 
@@ -72,10 +81,16 @@ class ClusterSection:
 
 @dataclass(frozen=True, slots=True)
 class NumericsSection:
-    """Dtypes and optimizer; gradients have the parameters' dtype unless said otherwise."""
+    """Dtypes and optimizer; gradients have the parameters' dtype unless said otherwise.
+
+    `reduce_dtype`: gradients as reduced (else grad_dtype); `storage_dtype`: parameters as stored
+    between steps (else dtype).
+    """
 
     dtype: str = "bfloat16"
     grad_dtype: str | None = None
+    reduce_dtype: str | None = None
+    storage_dtype: str | None = None
     optimizer: str = "adam"
 
 
@@ -99,6 +114,11 @@ class RunSection:
             raise ScenarioError(f"run.seed is {self.seed}: give 0 or more")
         if not 0 <= self.jitter <= 1:
             raise ScenarioError(f"run.jitter is {self.jitter}: give a share from 0 to 1")
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UnknownNameError(name, value, known)
 
 
 def _at_least_one(section: str, name: str, value: int) -> None:

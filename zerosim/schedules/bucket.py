@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from zerosim.errors import ScenarioError
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.partition import padded
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
+from zerosim.schedules import layers
+from zerosim.schedules.layers import backward_layers, forward_order, gradient_order
 from zerosim.workload import Layer, Workload
+
+__all__ = ["backward_layers", "forward_order", "gradient_order"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +81,6 @@ def _label(workload: Workload, parts: Sequence[Part]) -> str:
     return first if first == last else f"{first}-{last}"
 
 
-def gradient_order(workload: Workload) -> tuple[int, ...]:
-    """Units in the order in which their gradients are complete: by their first layer, backwards."""
-    first_use = {unit: layers[0] for unit, layers in enumerate(workload.uses()) if layers}
-    return tuple(sorted(first_use, key=lambda unit: -first_use[unit]))
-
-
-def forward_order(workload: Workload) -> tuple[int, ...]:
-    """Units in the order in which the forward needs them."""
-    return tuple(reversed(gradient_order(workload)))
-
-
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A plan being written: for whom, and how its gradients are cut into buckets.
@@ -121,7 +114,7 @@ def draft(
         workload,
         gradient_order(workload),
         n_ranks=n_ranks if split else 1,
-        element_bytes=numerics.grad_bytes,
+        element_bytes=numerics.reduce_bytes,
         cap_bytes=cap_bytes,
     )
     pieces: dict[int, tuple[tuple[Bucket, Part], ...]] = {}
@@ -137,34 +130,18 @@ def finished(draft: Draft, name: str, parameters: int, optimizer: int) -> Plan:
     The host waits for the last op of each step.
     """
     held = (
-        Allocation("parameters", "parameters", parameters * draft.numerics.param_bytes),
+        Allocation("parameters", "parameters", parameters * draft.numerics.storage_bytes),
         Allocation("optimizer", "optimizer", optimizer * draft.numerics.optimizer_bytes),
     )
-    ops = draft.writer.ops
-    ends = [i for i, op in enumerate(ops) if i + 1 == len(ops) or ops[i + 1].step != op.step]
-    for i in ends:
-        # A training loop reads its loss, so the host does not run ahead into the next step.
-        ops[i] = replace(ops[i], blocks=True)
-    return Plan(name, draft.n_ranks, tuple(ops), (Axis("world", draft.n_ranks),), held)
+    ops = layers.steps_end(draft.writer.ops)
+    return Plan(name, draft.n_ranks, ops, (Axis("world", draft.n_ranks),), held)
 
 
 def forward(
     draft: Draft, layer: Layer, *, after: Iterable[int] = (), frees: tuple[str, ...] = ()
 ) -> int:
     """F: computes one layer and keeps its activations (and logits) for the backward."""
-    width = draft.numerics.param_bytes
-    kept = [Allocation(activations(layer), "activations", layer.activations * width)]
-    if layer.logits:
-        kept.append(Allocation(f"logits.{layer.name}", "logits", layer.logits * width))
-    return draft.writer.compute(
-        Kind.FORWARD,
-        layer.name,
-        after=after,
-        flops=layer.forward_flops,
-        memory_bytes=layer.forward_elements * width,
-        allocates=tuple(kept),
-        frees=frees,
-    )
+    return layers.forward(draft.writer, layer, draft.numerics, after=after, frees=frees)
 
 
 def backward(
@@ -179,33 +156,19 @@ def backward(
 
     With `gradients`, those of its unit are allocated, one piece a bucket.
     """
-    dropped = (activations(layer), *((f"logits.{layer.name}",) if layer.logits else ()))
     width = draft.numerics.grad_bytes
     made = tuple(
         Allocation(gradient(part, bucket), "gradients", part.elements * width)
         for bucket, part in draft.pieces[layer.unit]
     )
-    return draft.writer.compute(
-        Kind.BACKWARD,
-        layer.name,
+    return layers.backward(
+        draft.writer,
+        layer,
+        draft.numerics,
         after=after,
-        flops=layer.backward_flops,
-        memory_bytes=layer.backward_elements * draft.numerics.param_bytes,
         allocates=made if gradients else (),
-        frees=(*dropped, *frees),
+        frees=frees,
     )
-
-
-def backward_layers(workload: Workload) -> Iterator[tuple[Layer, bool]]:
-    """Layers in backward order, each with whether it completes its unit's gradients."""
-    uses = workload.uses()
-    for i, layer in reversed(list(enumerate(workload.layers))):
-        yield layer, uses[layer.unit][0] == i
-
-
-def activations(layer: Layer) -> str:
-    """The key of what a layer keeps for its backward."""
-    return f"activations.{layer.name}"
 
 
 def gradient(part: Part, bucket: Bucket) -> str:
@@ -233,14 +196,14 @@ def fill(
     """
     full: list[tuple[Bucket, int]] = []
     for bucket, part in draft.pieces[unit]:
-        nbytes = bucket.elements * draft.numerics.grad_bytes
+        nbytes = bucket.elements * draft.numerics.reduce_bytes
         buffer = Allocation(f"bucket.{bucket.index}", "buckets", nbytes)
         op = draft.writer.compute(
             Kind.FILL,
             draft.workload.units[unit].name,
             after=(after,),
             elements=part.elements,
-            dtype=draft.numerics.grad_dtype,
+            dtype=draft.numerics.reduce_dtype,
             bucket=bucket.index,
             allocates=(buffer,) if flat and part is bucket.parts[0] else (),
             frees=(gradient(part, bucket),) if drop else (),
@@ -259,13 +222,13 @@ def reduce_scatter(
     """
     ids: list[int] = []
     for bucket, filled in fill(draft, unit, after=after, flat=True, drop=drop):
-        nbytes = bucket.elements // draft.n_ranks * draft.numerics.grad_bytes
+        nbytes = bucket.elements // draft.n_ranks * draft.numerics.reduce_bytes
         shard = Allocation(f"reduced.{bucket.index}", "gradients", nbytes)
         op = draft.writer.collective(
             Kind.REDUCE_SCATTER,
             bucket.label,
             elements=bucket.elements,
-            dtype=draft.numerics.grad_dtype,
+            dtype=draft.numerics.reduce_dtype,
             after=(filled,),
             communicator=communicator,
             bucket=bucket.index,

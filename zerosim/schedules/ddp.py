@@ -8,14 +8,20 @@ from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import Plan
 from zerosim.schedules import bucket as share
+from zerosim.schedules.knobs import knob
 from zerosim.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class DdpOptions:
-    """`bucket_bytes`: a bucket closes when it reaches or passes this (torch's bucket_cap_mb, 25)."""
+    """How gradients are cut into buckets."""
 
-    bucket_bytes: int | None = 25 * 2**20
+    bucket_bytes: int | None = knob(
+        25 * 2**20,
+        "a bucket closes when it reaches or passes this",
+        "bytes",
+        tries=(1, 200, 2000),
+    )
 
 
 def ddp(

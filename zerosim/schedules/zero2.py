@@ -7,15 +7,21 @@ from dataclasses import dataclass
 from zerosim.numerics import Numerics
 from zerosim.plan import Plan
 from zerosim.schedules import bucket as share
+from zerosim.schedules.knobs import knob
 from zerosim.schedules.zero1 import forward_backward, gather_updated
 from zerosim.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Zero2Options:
-    """`bucket_bytes`: a bucket closes when it reaches or passes this; None: one bucket a unit."""
+    """How gradients and parameters are cut into buckets."""
 
-    bucket_bytes: int | None = None
+    bucket_bytes: int | None = knob(
+        None,
+        "a bucket closes when it reaches or passes this; none: one bucket a unit",
+        "bytes",
+        tries=(1, 200, 2000),
+    )
 
 
 def zero2(

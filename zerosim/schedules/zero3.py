@@ -11,25 +11,34 @@ from zerosim.numerics import Numerics
 from zerosim.partition import padded_unit
 from zerosim.plan import Allocation, Plan
 from zerosim.schedules import bucket as share
+from zerosim.schedules.knobs import knob
 from zerosim.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Zero3Options:
-    """Knobs of the textbook step.
+    """Knobs of the textbook step."""
 
-    `keep_last`: the unit used last in the forward stays gathered for its backward. `prefetch`: how
-    many layers ahead a gather is issued. `in_flight`: how many gathered units there may be, counting
-    the one computing (None: prefetch + 2; a unit that several layers share does not count).
-    `bucket_bytes`: size at which gradients are reduced (None: one bucket a unit).
-    `communicators`: 1 makes reduce-scatters queue behind all-gathers, 2 lets them overlap.
-    """
-
-    keep_last: bool = True
-    prefetch: int = 0
-    in_flight: int | None = None
-    bucket_bytes: int | None = None
-    communicators: int = 1
+    keep_last: bool = knob(
+        True, "the unit used last in the forward stays gathered for its backward"
+    )
+    prefetch: int = knob(0, "how many layers ahead a gather is issued", "layers", tries=(1, 3))
+    in_flight: int | None = knob(
+        None,
+        "gathered units at most, counting the one computing; none: prefetch + 2 "
+        "(a unit that several layers share does not count)",
+        "units",
+        tries=(1, 2, 5),
+    )
+    bucket_bytes: int | None = knob(
+        None,
+        "size at which gradients are reduced; none: one bucket a unit",
+        "bytes",
+        tries=(1, 200, 2000),
+    )
+    communicators: int = knob(
+        1, "1: reduce-scatters queue behind all-gathers; 2: they may overlap", choices=(1, 2)
+    )
 
     def __post_init__(self) -> None:
         """Refuse a limit that would stop its own prefetch."""

@@ -154,7 +154,7 @@ def test_a_wrong_name_gets_a_suggestion(word: str, sentence: str) -> None:
         ("stragglers=0:-1", "run.stragglers has factor -1.0: give a number above 0, at most 100"),
         ("stragglers=0:nan", "run.stragglers has factor nan: give a number above 0, at most 100"),
         ("keep_last=perhaps", "schedule.keep_last is 'perhaps': give true or false"),
-        ("model=gtp", "no model 'gtp': known: uniform, gpt, llama"),
+        ("model=gtp", "no model 'gtp': did you mean 'gpt'?"),
         ("model=gpt", "workload.vocab is missing for model 'gpt': give its vocabulary"),
         ("intra_hop_s=1e9", "the run would last "),
         ("hidden=1e12", "model 'uniform' has more parameters or tokens than can be counted"),

@@ -1,0 +1,115 @@
+"""Layers as ops, for every schedule: F, R and B with what they keep, in which order, and a step's end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from zerosim.kinds import Kind
+from zerosim.numerics import Numerics
+from zerosim.plan import Allocation, Op, PlanWriter
+from zerosim.workload import Layer, Workload
+
+
+def gradient_order(workload: Workload) -> tuple[int, ...]:
+    """Units in the order in which their gradients are complete: by their first layer, backwards."""
+    first_use = {unit: layers[0] for unit, layers in enumerate(workload.uses()) if layers}
+    return tuple(sorted(first_use, key=lambda unit: -first_use[unit]))
+
+
+def forward_order(workload: Workload) -> tuple[int, ...]:
+    """Units in the order in which the forward needs them."""
+    return tuple(reversed(gradient_order(workload)))
+
+
+def forward(
+    writer: PlanWriter,
+    layer: Layer,
+    numerics: Numerics,
+    *,
+    after: Iterable[int] = (),
+    allocates: tuple[Allocation, ...] = (),
+    frees: tuple[str, ...] = (),
+) -> int:
+    """F: computes one layer and keeps its activations (and logits) for the backward."""
+    width = numerics.param_bytes
+    kept = [Allocation(activations(layer), "activations", layer.activations * width)]
+    if layer.logits:
+        kept.append(Allocation(logits(layer), "logits", layer.logits * width))
+    return writer.compute(
+        Kind.FORWARD,
+        layer.name,
+        after=after,
+        flops=layer.forward_flops,
+        memory_bytes=layer.forward_elements * width,
+        allocates=(*kept, *allocates),
+        frees=frees,
+    )
+
+
+def backward(
+    writer: PlanWriter,
+    layer: Layer,
+    numerics: Numerics,
+    *,
+    after: Iterable[int] = (),
+    allocates: tuple[Allocation, ...] = (),
+    frees: tuple[str, ...] = (),
+) -> int:
+    """B: computes one layer's gradients and drops its activations (and logits).
+
+    With activation checkpointing an R stands before it, which waits for `after` too.
+    """
+    after = tuple(after)
+    again = recompute(writer, layer, numerics, after=after)
+    dropped = (activations(layer), *((logits(layer),) if layer.logits else ()), *again)
+    return writer.compute(
+        Kind.BACKWARD,
+        layer.name,
+        after=after,
+        flops=layer.backward_flops,
+        memory_bytes=layer.backward_elements * numerics.param_bytes,
+        allocates=allocates,
+        frees=(*dropped, *frees),
+    )
+
+
+def recompute(
+    writer: PlanWriter, layer: Layer, numerics: Numerics, *, after: Iterable[int] = ()
+) -> tuple[str, ...]:
+    """R: computes again what activation checkpointing dropped; returns the keys its B frees."""
+    if not layer.recompute_flops:
+        return ()
+    key = f"recomputed.{layer.name}"
+    writer.compute(
+        Kind.RECOMPUTE,
+        layer.name,
+        after=after,
+        flops=layer.recompute_flops,
+        memory_bytes=layer.forward_elements * numerics.param_bytes,
+        allocates=(Allocation(key, "activations", layer.recomputed * numerics.param_bytes),),
+    )
+    return (key,)
+
+
+def backward_layers(workload: Workload) -> Iterator[tuple[Layer, bool]]:
+    """Layers in backward order, each with whether it completes its unit's gradients."""
+    uses = workload.uses()
+    for i, layer in reversed(list(enumerate(workload.layers))):
+        yield layer, uses[layer.unit][0] == i
+
+
+def activations(layer: Layer) -> str:
+    """The key of what a layer keeps for its backward."""
+    return f"activations.{layer.name}"
+
+
+def logits(layer: Layer) -> str:
+    """The key of a layer's output scores."""
+    return f"logits.{layer.name}"
+
+
+def steps_end(ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The ops, with the host waiting for the last one of each step: a loop reads its loss there."""
+    ends = {i for i, op in enumerate(ops) if i + 1 == len(ops) or ops[i + 1].step != op.step}
+    return tuple(replace(op, blocks=True) if i in ends else op for i, op in enumerate(ops))
