@@ -1,0 +1,97 @@
+"""DeepSpeed ZeRO-1, 2 and 3 as observed: its engine runs a small model under a ds_config.
+
+Needs DeepSpeed (a virtual environment of its own: docs/equality.md says how); what was observed is
+kept under tests/golden/deepspeed, so that plans are compared with it where DeepSpeed is missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Final
+
+import torch
+
+from zerosim.scenario.sections import NumericsSection, WorkloadSection
+from zerosim_runtime.equality.case import Case
+from zerosim_runtime.equality.deepspeed_model import Model, Shape, batch
+from zerosim_runtime.equality.seen import MARKERS, Seen
+from zerosim_runtime.equality.watch import Record, watching
+
+STAGES: Final = {"deepspeed-1": 1, "deepspeed-2": 2, "deepspeed-3": 3}
+_BY_MODULE: Final = 3
+"""The stage that gathers module by module, so that modules are what is marked."""
+SHORT: Final = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+ENVIRONMENT: Final = {"DS_ACCELERATOR": "cpu", "DS_BUILD_OPS": "0"}
+"""What DeepSpeed's import reads: no GPU, and nothing compiled ahead."""
+
+
+def observe(case: Case, rank: int) -> list[Seen]:
+    """What DeepSpeed does on this rank in the first steps of a case, inside its process group."""
+    os.environ.update(ENVIRONMENT, LOCAL_RANK=str(rank))
+    # Its import reads the environment; and not everybody has it.
+    deepspeed: Any = import_module("deepspeed")
+    deepspeed.init_distributed("gloo", verbose=False)
+    workload = WorkloadSection(**case.scenario["workload"])
+    shape = Shape(**case.extra.get("shape", {}))
+    record = Record()
+    torch.manual_seed(0)
+    model = Model(workload, shape, record)
+    for leaf in case.extra.get("leaves", []):
+        deepspeed.utils.set_z3_leaf_modules(model, [leaf])
+    engine, *_ = deepspeed.initialize(
+        model=model, model_parameters=model.parameters(), config=ds_config(case)
+    )
+    dtype = getattr(torch, _numerics(case).dtype)
+    with watching(record):
+        for record.step in range(1, case.scenario["run"]["steps"] + 1):
+            for record.micro_batch in range(workload.micro_batches):
+                engine.backward(engine(*batch(workload, shape, dtype)))
+                engine.step()
+    engine.destroy()
+    return (
+        record.seen
+        if STAGES[case.scenario["schedule"]["name"]] == _BY_MODULE
+        else by_layer(record.seen)
+    )
+
+
+def by_layer(rows: Sequence[Seen]) -> list[Seen]:
+    """The rows with modules' markers (`0.norm1`) as their layer's: the first of a layer stays."""
+    kept: list[Seen] = []
+    running: Seen | None = None
+    for row in rows:
+        if row.kind not in MARKERS:
+            kept.append(row)
+            continue
+        marker = replace(row, unit=row.unit.partition(".")[0])
+        if marker != running:
+            kept.append(marker)
+        running = marker
+    return kept
+
+
+def ds_config(case: Case) -> dict[str, Any]:
+    """The ds_config of a case: its schedule's options are those of `zero_optimization`."""
+    workload, numerics = WorkloadSection(**case.scenario["workload"]), _numerics(case)
+    options = dict(case.scenario["schedule"])
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": workload.micro_batch,
+        "gradient_accumulation_steps": workload.micro_batches,
+        "gradient_clipping": 0.0,
+        # DeepSpeed's own Adam would be compiled first.
+        "optimizer": {"type": "Adam", "params": {"lr": 1e-3, "torch_adam": True}},
+        "bf16": {"enabled": numerics.dtype == "bfloat16"},
+        "zero_optimization": {"stage": STAGES[options.pop("name")], **options},
+    }
+    if numerics.grad_dtype is not None:
+        config["data_types"] = {"grad_accum_dtype": SHORT[numerics.grad_dtype]}
+    if numerics.reduce_dtype is not None:
+        config["communication_data_type"] = SHORT[numerics.reduce_dtype]
+    return config
+
+
+def _numerics(case: Case) -> NumericsSection:
+    return NumericsSection(**case.scenario["numerics"])
