@@ -22,6 +22,7 @@ from zerosim.trace import SPANS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+SCHEDULE_PAGES = [ROOT / "docs/schedules.md", *sorted((ROOT / "docs/schedules").glob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -46,11 +47,16 @@ def test_links_between_pages_lead_somewhere(document: Path) -> None:
 
 
 def test_every_schedule_has_its_heading_and_every_option_its_line() -> None:
-    page = ROOT / "docs/schedules.md"
-    assert set(SCHEDULES) <= headings(page)
+    pages = {page: headings(page) for page in SCHEDULE_PAGES}
     for name in SCHEDULES:
+        (page,) = (page for page, found in pages.items() if name in found)
         for option in fields(SCHEDULES[name].options):
-            assert f"`{option.name}`" in page.read_text()
+            assert f"| `{option.name}` |" in page.read_text(), f"{name}: {option.name}"
+
+
+def test_every_page_of_schedules_is_linked_from_the_first() -> None:
+    text = (ROOT / "docs/schedules.md").read_text()
+    assert all(f"(schedules/{page.name})" in text for page in SCHEDULE_PAGES[1:])
 
 
 def test_the_orders_in_the_schedules_page_are_those_of_the_plans() -> None:

@@ -23,15 +23,16 @@ def test_memory_is_never_negative_and_back_at_its_base_after_the_last_op(
     schedule: str, data: st.DataObject
 ) -> None:
     _, plan, _, trace = carried_out(data.draw(records(schedule)))
-    base: dict[str, int] = defaultdict(int)
+    base: dict[tuple[int, str], int] = defaultdict(int)
     for held in plan.persistent:
-        for counter in (f"memory.{held.kind}", "memory.allocated", "memory.in_use"):
-            base[counter] += held.nbytes
+        for rank in range(plan.world_size):
+            for counter in (f"memory.{held.kind}", "memory.allocated", "memory.in_use"):
+                base[rank, counter] += held.at(rank)
     memory = trace.samples.filter(pl.col("counter").cast(pl.String).str.starts_with("memory."))
     assert min(memory["value"].to_list()) >= 0
-    for (_, counter), rows in memory.group_by("rank", "counter", maintain_order=True):
+    for (rank, counter), rows in memory.group_by("rank", "counter", maintain_order=True):
         assert rows["time_ns"].is_sorted()
-        assert rows["value"].to_list()[-1] == base[str(counter)]
+        assert rows["value"].to_list()[-1] == base[int(str(rank)), str(counter)]
 
 
 @EVERY_SCHEDULE

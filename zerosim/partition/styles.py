@@ -12,23 +12,32 @@ from zerosim.partition.buffers import Buffer, Partition, cut, laid, padded, para
 from zerosim.workload import Unit
 
 
+def greedy(numels: Sequence[int], n_ranks: int) -> tuple[int, ...]:
+    """The rank of each whole parameter: the largest first, each to the least loaded (lowest) rank.
+
+    ColossalAI before its even split (low_level_optim.py, `_partition_param_list`).
+    """
+    loads = [(0, rank) for rank in range(n_ranks)]
+    heapify(loads)
+    owners = [0] * len(numels)
+    for i in sorted(range(len(numels)), key=lambda i: -numels[i]):
+        load, owners[i] = loads[0]
+        heapreplace(loads, (load + numels[i], owners[i]))
+    return tuple(owners)
+
+
 def whole(units: Sequence[Unit], n_ranks: int) -> Partition:
     """Each parameter goes whole to the least loaded rank, the largest first.
 
-    ColossalAI before its even split (low_level_optim.py, `_partition_param_list`); ties go to the
-    lowest rank. With fewer parameters than ranks, ranks are left with nothing.
+    With fewer parameters than ranks, ranks are left with nothing.
     """
     parameters = parameters_of(units)
-    loads = [(0, rank) for rank in range(n_ranks)]
-    heapify(loads)
-    owner: dict[int, list[int]] = {}
-    for i in sorted(range(len(parameters)), key=lambda i: -parameters[i].numel):
-        load, rank = loads[0]
-        heapreplace(loads, (load + parameters[i].numel, rank))
-        owner.setdefault(rank, []).append(i)
-    order = [i for rank in sorted(owner) for i in owner[rank]]
-    by_rank = [load for load, _ in sorted(loads, key=lambda pair: pair[1])]
-    runs = tuple((len(list(same)), load) for load, same in groupby(by_rank))
+    owners = greedy([p.numel for p in parameters], n_ranks)
+    loads = [0] * n_ranks
+    for parameter, owner in zip(parameters, owners, strict=True):
+        loads[owner] += parameter.numel
+    order = sorted(range(len(parameters)), key=lambda i: owners[i])
+    runs = tuple((len(list(same)), load) for load, same in groupby(loads))
     return Partition(n_ranks, (Buffer(laid(parameters, order), runs),))
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from zerosim.registry import Registry
+from zerosim.schedules.colossalai import colossalai1, colossalai2
+from zerosim.schedules.colossalai.old import colossalai1_old, colossalai2_old
+from zerosim.schedules.colossalai.options import OldOptions, Stage1Options, Stage2Options
 from zerosim.schedules.ddp import DdpOptions, ddp
 from zerosim.schedules.zero1 import Zero1Options, zero1
 from zerosim.schedules.zero2 import Zero2Options, zero2
@@ -25,6 +28,18 @@ class Schedule:
 SCHEDULES: Final = Registry(
     "schedule",
     {
+        "colossalai-1": Schedule(
+            Stage1Options, colossalai1, "ColossalAI: parameters split evenly, all-reduced buckets"
+        ),
+        "colossalai-2": Schedule(
+            Stage2Options, colossalai2, "ColossalAI: as stage 1, buckets reduce-scattered"
+        ),
+        "colossalai-1-old": Schedule(
+            OldOptions, colossalai1_old, "ColossalAI: whole parameters, all-reduced, broadcast"
+        ),
+        "colossalai-2-old": Schedule(
+            OldOptions, colossalai2_old, "ColossalAI: whole parameters, reduced to their owners"
+        ),
         "ddp": Schedule(DdpOptions, ddp, "replicas; bucketed all-reduce"),
         "zero1": Schedule(Zero1Options, zero1, "optimizer states sharded"),
         "zero2": Schedule(Zero2Options, zero2, "optimizer states and gradients sharded"),
