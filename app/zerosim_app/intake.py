@@ -1,4 +1,4 @@
-"""Files dropped onto the page: unpacked, read by the importers, stored as a run of the library."""
+"""What becomes a run of the library: files dropped onto a page, read by the importers; a scenario."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Final
 
 from zerosim.errors import InputError
 from zerosim.importers import read
+from zerosim.scenario import Scenario, run
 from zerosim.store import save_run
 from zerosim.trace import Trace
 from zerosim.units import format_bytes
@@ -46,6 +47,13 @@ def import_dropped(
         trace = read(paths, name=run_id)
         report(f"storing {trace.spans.height:,} spans of {len(trace.ranks)} ranks")
         save_run(_named(trace, run_id), library / run_id)
+    return run_id
+
+
+def keep(scenario: Scenario, name: str, library: Path) -> str:
+    """Simulate a scenario and store the run under `name` (else its own); returns the run's id."""
+    run_id = _free_name(library, safe_name(name or scenario.name))
+    save_run(_named(run(scenario), run_id), library / run_id)
     return run_id
 
 

@@ -10,10 +10,12 @@ from urllib.parse import parse_qsl, urlencode
 Tab = Literal["selection", "balance", "memory", "communication", "buckets", "operations", "run"]
 Align = Literal["step", "F0", "op"]
 Scale = Literal["abs", "norm"]
+View = Literal["step", "memory", "balance", "buckets"]
 
-MAX_TEXT: Final = 200
+MAX_TEXT: Final = 2_000
+"""Addresses beyond that are cut by proxies and browsers."""
 MAX_INT: Final = 2**53
-S = TypeVar("S", bound="LearnState | ExploreState | CompareState")
+S = TypeVar("S", bound="LearnState | SimulateState | ExploreState | CompareState")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,15 @@ class LearnState:
     """`/learn/<lesson>`: the step shown, 0 before the first op."""
 
     step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateState:
+    """`/simulate`: a preset, `--set` words separated by blanks, and the view that is open."""
+
+    preset: str | None = None
+    set: str | None = None
+    view: View = "step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +63,7 @@ class CompareState:
     ranks: str | None = None
 
 
-def encode(state: LearnState | ExploreState | CompareState) -> str:
+def encode(state: LearnState | SimulateState | ExploreState | CompareState) -> str:
     """The query string of a state, without `?`; what equals its default is left out."""
     pairs = [
         (field.name, str(value))
@@ -76,7 +87,7 @@ def decode(kind: type[S], query: str | Mapping[str, Any]) -> S:
     return kind(**values)
 
 
-def address(path: str, state: LearnState | ExploreState | CompareState) -> str:
+def address(path: str, state: LearnState | SimulateState | ExploreState | CompareState) -> str:
     """`path` with the state's query string, e.g. `/explore?run=lesson-zero3`."""
     query = encode(state)
     return f"{path}?{query}" if query else path

@@ -74,7 +74,8 @@ class Tree:
 
     def ids(self) -> set[str]:
         """The ids of its parts."""
-        return {id_ for part in self.parts if (id_ := getattr(part, "id", None))}
+        ids = (getattr(part, "id", None) for part in self.parts)
+        return {id_ for id_ in ids if isinstance(id_, str)}
 
     def named(self, look: str) -> list[Component]:
         """The parts whose class list has `look`."""

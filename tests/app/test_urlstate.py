@@ -93,7 +93,7 @@ def test_defaults_are_left_out_of_the_address() -> None:
         ("tab=nonsense", ExploreState()),
         ("run=&sel=", ExploreState()),
         ("run=%00", ExploreState()),
-        ("run=" + "a" * 201, ExploreState()),
+        ("run=" + "a" * 2_001, ExploreState()),
         ("unknown=1&run=b", ExploreState(run="b")),
     ],
 )

@@ -14,6 +14,7 @@ PAGES = (
     "/learn/zero2",
     "/learn/zero1",
     "/learn/ddp",
+    "/simulate",
     "/explore",
     "/explore?run=lesson-zero3",
     "/compare",

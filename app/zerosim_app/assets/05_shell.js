@@ -37,6 +37,23 @@
     selectionShown(selected, tab) {
       return tab === "selection" ? selected : dash_clientside.no_update;
     },
+    keepScenario(words, view, start) {
+      const query = new URLSearchParams();
+      if (start[0] !== "lesson-zero3") query.set("preset", start[0]);
+      if (words && words.length) query.set("set", words.join(" "));
+      if (view !== "step") query.set("view", view);
+      const text = query.toString();
+      history.replaceState(history.state, "", location.pathname + (text ? "?" + text : ""));
+      return view;
+    },
+    openScenario(preset, schedule, words, start) {
+      if (preset === start[0] && schedule === start[1]) return dash_clientside.no_update;
+      const query = new URLSearchParams({ preset });
+      const kept = (words || []).filter((word) => !word.startsWith("schedule"));
+      // Another preset is a fresh start; another schedule keeps model and machine.
+      if (preset === start[0]) query.set("set", ["schedule=" + schedule, ...kept].join(" "));
+      return "/simulate?" + query;
+    },
     openRun(chosen, now) {
       if (!chosen || chosen === now) return dash_clientside.no_update;
       return "/explore?" + new URLSearchParams({ run: chosen });

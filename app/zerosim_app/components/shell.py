@@ -13,6 +13,7 @@ from zerosim_app.components.attributes import wild
 NAV: Final = (
     ("Start", "/"),
     ("Learn", "/learn/zero3"),
+    ("Simulate", "/simulate"),
     ("Explore", "/explore"),
     ("Compare", "/compare"),
     ("Runs", "/runs"),

@@ -1,0 +1,87 @@
+"""Form controls of a scenario: one row a field, with its meaning, its unit and its default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import dash_mantine_components as dmc
+from dash import html
+
+from zerosim_app.components.attributes import wild
+
+CONTROL: Final = "sim-field"
+"""The type in the ids of all controls: `{"type": CONTROL, "path": "schedule.prefetch"}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: where it is set (`section.field`), what it takes, its default and its value now."""
+
+    path: str
+    says: str
+    default: Any
+    value: Any
+    unit: str = ""
+    kinds: tuple[type, ...] = ()
+    choices: tuple[Any, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The field's own name; a section's `name` goes by that of the section."""
+        section, _, name = self.path.partition(".")
+        return section if name == "name" else name
+
+
+def control(field: Field) -> html.Div:
+    """A row: the name, a control that holds the value as text, the unit, what it does, its default."""
+    value = text_of(field.value)
+    shown = f"default {text_of(field.default) or 'none'}"
+    return html.Div(
+        [
+            html.Label(html.Code(field.name), className="zs-field-name"),
+            _input(field, value),
+            html.Span(field.unit, className="zs-note zs-field-unit"),
+            html.Span(
+                [html.Span(f"{_sentence(field.says)} "), html.Span(shown, className="zs-default")],
+                className="zs-field-says",
+            ),
+        ],
+        className="zs-field" if value == text_of(field.default) else "zs-field zs-changed",
+    )
+
+
+def _input(field: Field, value: str) -> dmc.Select | dmc.TextInput:
+    id_ = {"type": CONTROL, "path": field.path}
+    named = wild({"aria-label": f"{field.name}: {field.says}"})
+    choices = [text_of(choice) for choice in field.choices]
+    if not choices and field.kinds == (bool,):
+        choices = ["true", "false"]
+    if choices:
+        known = choices if value in choices else [*choices, value]
+        return dmc.Select(
+            id=id_,
+            data=known,
+            value=value,
+            allowDeselect=False,
+            size="xs",
+            searchable=True,
+            **named,
+        )
+    return dmc.TextInput(
+        id=id_, value=value, placeholder=text_of(field.default) or "none", debounce=500, size="xs",
+        **named,
+    )  # fmt: skip
+
+
+def text_of(value: object) -> str:
+    """A value as `--set` reads it; nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def _sentence(says: str) -> str:
+    return f"{says[:1].upper()}{says[1:]}."

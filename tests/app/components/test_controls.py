@@ -1,0 +1,39 @@
+"""Controls: each holds its value as text, says what it means, and shows its default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zerosim_app.components.controls import Field, control, text_of
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, ""), (True, "true"), (False, "false"), (0.5, "0.5"), (7, "7")]
+)
+def test_a_value_is_written_as_set_reads_it(value: object, text: str) -> None:
+    assert text_of(value) == text
+
+
+def test_a_switch_offers_both_ways(tree: Any) -> None:
+    row = tree(
+        control(Field("schedule.overlap", "whether it overlaps", True, False, kinds=(bool,)))
+    )
+    (choice,) = [p for p in row.parts if getattr(p, "data", None)]
+    assert (choice.data, choice.value) == (["true", "false"], "false")
+    assert "default true" in row.text
+    assert row.named("zs-changed")
+
+
+def test_a_value_that_is_no_choice_stays_visible(tree: Any) -> None:
+    row = tree(control(Field("a.b", "some choice", "x", "z", choices=("x", "y"))))
+    (choice,) = [p for p in row.parts if getattr(p, "data", None)]
+    assert choice.data == ["x", "y", "z"]
+
+
+def test_a_number_has_its_unit_and_none_is_an_empty_field(tree: Any) -> None:
+    row = tree(control(Field("a.size", "how large", None, None, "bytes", (int,))))
+    assert "bytes" in row.text
+    assert "default none" in row.text
+    assert not row.named("zs-changed")

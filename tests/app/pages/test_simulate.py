@@ -1,0 +1,107 @@
+"""Simulate: a form of every knob, and what comes of it, until it is kept as a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dash import Dash, no_update
+
+from zerosim.scenario import load_scenario
+from zerosim.schedules import SCHEDULES
+from zerosim.schedules.knobs import knobs
+from zerosim_app.components.controls import CONTROL, text_of
+from zerosim_app.components.preview import VIEWS
+from zerosim_app.pages.simulate import collect, keep_run, layout, show
+from zerosim_app.shelf import shelf
+
+START = ["lesson-zero3", "zero3"]
+
+
+def inputs(page: Any) -> dict[str, Any]:
+    """The controls of a form by the field they set."""
+    found = [p for p in page.parts if isinstance(getattr(p, "id", None), dict)]
+    return {p.id["path"]: p for p in found if p.id["type"] == CONTROL}
+
+
+@pytest.mark.parametrize("schedule", list(SCHEDULES))
+def test_every_knob_of_the_schedule_is_there_with_default_and_unit(
+    serving: Dash, tree: Any, schedule: str
+) -> None:
+    del serving
+    page = tree(layout(set=f"schedule={schedule}"))
+    controls = inputs(page)
+    for knob in knobs(SCHEDULES[schedule].options):
+        assert f"schedule.{knob.name}" in controls
+        assert f"default {text_of(knob.default) or 'none'}" in page.text
+        assert knob.unit in page.text
+
+
+def test_the_address_fills_the_form(serving: Dash, tree: Any) -> None:
+    del serving
+    controls = inputs(tree(layout(preset="gpt2-1.5b", set="prefetch=3 layers=12")))
+    assert controls["schedule.prefetch"].value == "3"
+    assert controls["workload.layers"].value == "12"
+    assert controls["cluster.name"].value == "dgx-h100"
+
+
+@pytest.mark.parametrize("words", ["prefetch=-1", "colour=red", "schedule=zero9", "layers=0"])
+def test_an_address_that_makes_no_sense_says_why_and_shows_the_preset(
+    serving: Dash, tree: Any, words: str
+) -> None:
+    del serving
+    page = tree(layout(set=words))
+    assert "This cannot be shown." in page.text
+    assert inputs(page)["schedule.prefetch"].value == "0"
+
+
+def test_only_what_differs_from_the_preset_becomes_a_word() -> None:
+    ids = [
+        {"type": CONTROL, "path": path}
+        for path in ("schedule.prefetch", "schedule.in_flight", "workload.layers", "numerics.dtype")
+    ]
+    words = collect(["2", "", "3", "bfloat16"], ids, START)
+    assert words == ["schedule.prefetch=2", "numerics.dtype=bfloat16"]
+    assert load_scenario("lesson-zero3", words).schedule.options == {"prefetch": 2}
+
+
+def test_another_schedule_than_the_presets_is_a_word_too() -> None:
+    ids = [{"type": CONTROL, "path": "schedule.bucket_bytes"}]
+    assert collect(["100"], ids, ["lesson-zero3", "zero2"]) == [
+        "schedule=zero2",
+        "schedule.bucket_bytes=100",
+    ]
+
+
+@pytest.mark.parametrize("schedule", list(SCHEDULES))
+@pytest.mark.parametrize("view", list(VIEWS))
+def test_every_view_of_every_schedule_shows_something(tree: Any, schedule: str, view: str) -> None:
+    shown = tree(show([f"schedule={schedule}", "steps=3"], view, "light", START))
+    assert "This cannot be shown." not in shown.text
+    assert "Order of a rank" in shown.text
+
+
+def test_a_knob_that_the_schedule_refuses_is_a_sentence(tree: Any) -> None:
+    shown = tree(show(["prefetch=2", "in_flight=1"], "step", "dark", START))
+    assert "schedule.in_flight is 1 with prefetch 2" in shown.text
+
+
+def test_too_large_a_scenario_is_not_simulated_while_someone_types(tree: Any) -> None:
+    assert "keep it as a run" in tree(show(["layers=9000"], "step", "dark", START)).text
+
+
+def test_a_kept_scenario_is_a_run_and_opens(serving: Dash) -> None:
+    del serving
+    href, said = keep_run(1, "my try", ["prefetch=1"], START)
+    assert (href, said) == ("/explore?run=my-try", "")
+    assert shelf().load("my-try").meta.name == "my-try"
+    again, _ = keep_run(1, "my try", [], START)
+    assert again == "/explore?run=my-try-2"
+
+
+def test_nothing_is_kept_before_the_button_or_if_it_makes_no_sense(serving: Dash) -> None:
+    del serving
+    assert keep_run(None, "", [], START) == (no_update, no_update)
+    href, said = keep_run(1, "", ["layers=0"], START)
+    assert href is no_update
+    assert said.startswith("workload.layers is 0")
