@@ -17,6 +17,7 @@ from zerosim.errors import InputError, UnknownNameError, ZerosimError
 
 VERBS: Final[dict[str, str]] = {
     "simulate": "zerosim.cli.simulate",
+    "memory": "zerosim.cli.memory",
     "trace": "zerosim.cli.trace",
     "import": "zerosim.cli.importing",
     "show": "zerosim.cli.show",

@@ -1,0 +1,140 @@
+"""`zerosim memory`: its JSON, its text, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from zerosim.cli import run
+from zerosim.kinds import MEMORY_KINDS
+
+CONTRACT = ["convention", "states_bytes", "peak_bytes", "by_kind", "fits", "largest_model_params"]
+GB = 10**9
+Ask = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    def asked(arguments: str) -> dict[str, Any]:
+        assert run(["memory", *arguments.split(), "--json"]) == 0
+        printed: dict[str, Any] = orjson.loads(capsys.readouterr().out)
+        return printed
+
+    return asked
+
+
+def test_states_of_7_5_billion_on_64_ranks(ask: Ask) -> None:
+    answer = ask("--params 7.5e9 --ranks 64")
+    assert [*answer][:6] == CONTRACT
+    assert answer["convention"] == "paper"
+    assert (answer["stage"], answer["states_bytes"]) == (3, 1_875_000_000)
+    assert answer["peak_bytes"] is None
+    assert answer["by_kind"] == dict.fromkeys(MEMORY_KINDS) | {
+        "parameters": 234_375_000,
+        "gradients": 234_375_000,
+        "optimizer": 1_406_250_000,
+    }
+    assert [s["states_bytes"] / GB for s in answer["stages"]] == [120, 31.40625, 16.640625, 1.875]
+
+
+def test_the_largest_models_of_32_gb(ask: Ask) -> None:
+    answer = ask("--params 7.5e9 --ranks 64 --memory 32e9")
+    sizes = [s["largest_model_params"] for s in answer["stages"]]
+    assert sizes == [2_000_000_000, 7_641_791_044, 14_422_535_211, 128_000_000_000]
+    assert answer["largest_model_params"] == 128_000_000_000
+    assert [s["fits"] for s in answer["stages"]] == [False, True, True, True]
+    assert answer["stages"][1]["quoted_params"] == [
+        {"value": 7_600_000_000, "text": "7.6", "source": "arXiv 1910.02054 table 2", "agrees": True},
+        {"value": 7_500_000_000, "text": "7.5", "source": "arXiv 1910.02054 §5.4", "agrees": False},
+    ]  # fmt: skip
+
+
+def test_states_of_one_rank_are_24_gb_of_gpt2(ask: Ask) -> None:
+    answer = ask("--params 1.5e9")
+    assert answer["states_bytes"] == 24 * GB
+    assert {s["states_bytes"] for s in answer["stages"]} == {24 * GB}
+
+
+def test_a_trillion_on_1024_ranks(ask: Ask) -> None:
+    answer = ask("--params 1e12 --ranks 1024 --stage 1 --convention megatron")
+    assert answer["states_bytes"] == 6_011_718_750_000
+    beside = {row["name"]: row["states_bytes"] for row in answer["conventions"]}
+    assert beside["paper"][3] == 15_625_000_000
+    assert beside["megatron"][1] == answer["states_bytes"]
+
+
+def test_states_are_also_told_in_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("memory --params 1e12 --ranks 64".split()) == 0
+    text = capsys.readouterr().out
+    assert "convention  paper: 16-bit Adam, 2 + 2 + 12 = 16 B a parameter" in text
+    assert "4187 GB Δ" in text
+    assert "fsdp2-mixed" in text
+
+
+def test_a_scenario_is_told_by_kind_with_what_fits(ask: Ask) -> None:
+    answer = ask("lesson-zero3")
+    layer = (768 * 768 + 768) * 4
+    assert [*answer][:6] == CONTRACT
+    assert answer["convention"] == "adam-fp32"
+    assert answer["states_by_kind"] == {
+        "parameters": layer,
+        "gradients": layer,
+        "optimizer": 2 * layer,
+    }
+    assert answer["states_bytes"] == 4 * layer == answer["stages"][3]["states_bytes"]
+    assert sum(answer["by_kind"].values()) == answer["peak_bytes"]
+    assert answer["fits"] is True
+    assert answer["largest_model"]["value"] * 768 * 769 == answer["largest_model_params"]
+    assert answer["largest_micro_batch"] is None
+    assert [(row["first"], row["last"]) for row in answer["ranks"]] == [(0, 2)]
+
+
+def test_a_scenario_can_be_put_on_other_ranks_and_memory(ask: Ask) -> None:
+    answer = ask("gpt-7.5b --ranks 256 --memory 16e9 --batch")
+    assert (answer["n_ranks"], answer["memory_bytes"]) == (256, 16 * GB)
+    assert answer["largest_micro_batch"]["value"] >= 1
+
+
+def test_a_scenario_is_also_told_in_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["memory", "gpt2-1.5b", "--batch"]) == 0
+    lines = {line.split("  ")[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert lines["fits"].endswith("29.9% of 80 GB (H100 SXM5 80GB)")
+    assert lines["largest model"].endswith("5.185 B (166 layers)")
+    assert lines["largest micro-batch"].endswith("  28")
+    assert lines["convention"].endswith("paper: 16-bit Adam, 2 + 2 + 12 = 16 B a parameter")
+
+
+def test_what_does_not_fit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("memory gpt2-1.5b --batch --memory 1000".split()) == 0
+    text = capsys.readouterr().out
+    assert "none: a single layer does not fit" in text
+    assert "none: a batch of 1 does not fit" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("", "a SCENARIO or --params N: give one of the two"),
+        ("lesson-zero3 --params 1e9", "a SCENARIO or --params N: give one of the two"),
+        ("--params 0", "--params is 0: give a whole number from 1"),
+        ("--params 1.5", "--params is 1.5: give a whole number from 1"),
+        ("--params nan", "--params is nan: give a whole number from 1"),
+        ("--params 1e9 --memory 0", "--memory is 0: give a whole number from 1"),
+        ("--params 1e9 --convention pape", "no byte convention 'pape': did you mean 'paper'?"),
+        ("--params 1e9 --batch", "--set and --batch change a scenario"),
+        ("--params 1e9 --ranks 0", "Invalid value for '--ranks'"),
+        ("lesson-zero3 --stage 2", "--stage goes with --params"),
+        ("lesson-zero3 --memory -1", "cluster.memory_bytes is -1: give a finite number above 0"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    arguments: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["memory", *arguments.split()]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"zerosim: {sentence}")
+    assert printed.err.count("\n") == 1

@@ -1,0 +1,41 @@
+"""Byte conventions: their bytes, and that each names its source."""
+
+from __future__ import annotations
+
+import pytest
+
+from zerosim.errors import UnknownNameError
+from zerosim.memory.conventions import CONVENTIONS
+
+
+def test_the_conventions_are_those_of_the_systems() -> None:
+    table = {
+        name: (c.parameters, c.gradients, c.optimizer) for name, c in CONVENTIONS.entries.items()
+    }
+    assert table == {
+        "paper": (2, 2, 12),
+        "deepspeed-fp16": (2, 2, 12),
+        "deepspeed-bf16": (2, 4, 12),
+        "fsdp2-mixed": (4, 4, 8),
+        "megatron": (2, 4, 12),
+        "adam-8bit": (2, 2, 6),
+        "adam-fp32": (4, 4, 8),
+        "momentum": (2, 2, 8),
+        "sgd": (2, 2, 4),
+    }
+
+
+@pytest.mark.parametrize("name", [*CONVENTIONS])
+def test_each_names_its_source_and_itself(name: str) -> None:
+    assert CONVENTIONS[name].source
+    assert CONVENTIONS[name].name == name
+    assert set(CONVENTIONS[name].offers) <= {0, 1, 2, 3}
+
+
+def test_its_line_says_the_sum() -> None:
+    assert CONVENTIONS["paper"].line == "paper: 16-bit Adam, 2 + 2 + 12 = 16 B a parameter"
+
+
+def test_an_unknown_one_gets_a_suggestion() -> None:
+    with pytest.raises(UnknownNameError, match="no byte convention 'papers': did you mean 'paper'"):
+        CONVENTIONS["papers"]

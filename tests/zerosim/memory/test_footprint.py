@@ -1,0 +1,75 @@
+"""The peak of a plan: what stands at it, by kind, where, and that the simulated trace agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+
+from zerosim.kinds import Kind
+from zerosim.memory.footprint import footprints, heaviest
+from zerosim.plan import Allocation, Axis, Plan, PlanWriter
+from zerosim.scenario import Scenario, load_scenario, plan_of, run
+
+Unit = Callable[..., dict[str, Any]]
+
+
+def taken(key: str, kind: str, nbytes: int) -> tuple[Allocation, ...]:
+    return (Allocation(key, kind, nbytes),)
+
+
+def test_an_op_takes_its_memory_before_it_drops_what_it_used() -> None:
+    writer = PlanWriter()
+    writer.compute(Kind.FORWARD, "0", allocates=taken("a", "activations", 5))
+    writer.compute(Kind.BACKWARD, "0", allocates=taken("g", "gradients", 7), frees=("a",))
+    writer.compute(Kind.OPTIMIZER, "", frees=("g",))
+    held = (Allocation("parameters", "parameters", 3), Allocation("optimizer", "optimizer", 2))
+    most = heaviest(Plan("p", 1, tuple(writer.ops), (Axis("world", 1),), held))
+    assert most.peak_bytes == 3 + 2 + 5 + 7
+    assert {kind: n for kind, n in most.by_kind.items() if n} == {
+        "parameters": 3,
+        "gradients": 7,
+        "optimizer": 2,
+        "activations": 5,
+    }
+    assert (most.op, most.step) == ("B0", 1)
+    assert most.states == {"parameters": 3, "gradients": 7, "optimizer": 2}
+    assert most.states_bytes == 12
+
+
+def test_a_plan_that_only_holds_peaks_at_no_op() -> None:
+    held = (Allocation("parameters", "parameters", 3),)
+    writer = PlanWriter()
+    writer.compute(Kind.FORWARD, "0")
+    most = heaviest(Plan("p", 1, tuple(writer.ops), (Axis("world", 1),), held))
+    assert (most.peak_bytes, most.op, most.step) == (3, None, None)
+
+
+def test_the_unit_cluster_by_hand(unit: Unit) -> None:
+    # 3 layers of 24 bytes on 2 ranks, SGD, one activation of 2 floats a layer.
+    most = heaviest(plan_of(Scenario.from_dict(unit("zero3"))))
+    # Held 36; at B1: A of two layers 16, two gathered 48, its gradients 24, a shard of layer 2 12,
+    # and the bucket of layer 2 is gone.
+    assert sum(most.by_kind.values()) == most.peak_bytes
+    assert most.states == {"parameters": 36, "gradients": 36, "optimizer": 0}
+
+
+@pytest.mark.parametrize("schedule", ["ddp", "zero1", "zero2", "zero3"])
+def test_the_simulated_trace_has_the_same_peak_and_states(schedule: str, unit: Unit) -> None:
+    scenario = Scenario.from_dict(unit(schedule))
+    trace, most = run(scenario), heaviest(plan_of(scenario))
+    allocated = trace.samples.filter(pl.col("counter").cast(pl.String) == "memory.allocated")
+    assert allocated["value"].max() == most.peak_bytes
+    owned = trace.meta.states[0]
+    assert most.states == {
+        "parameters": owned.parameters,
+        "gradients": owned.gradients,
+        "optimizer": owned.optimizer,
+    }
+
+
+def test_equal_ranks_are_one_entry() -> None:
+    plan = plan_of(load_scenario("lesson-zero3"))
+    assert [(f.first, f.last) for f in footprints(plan)] == [(0, 2)]

@@ -1,0 +1,56 @@
+"""What fits: the largest layers and batches, found on plans, are the last that fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from zerosim.errors import ScenarioError
+from zerosim.memory.footprint import heaviest
+from zerosim.plan import Plan
+from zerosim.scenario import Scenario, load_scenario, plan_of
+from zerosim.scenario.fit import largest
+
+GPT2 = load_scenario("gpt2-1.5b")
+DEVICE = 80 * 10**9
+
+
+def peak(plan: Plan) -> int:
+    return heaviest(plan).peak_bytes
+
+
+def peak_with(scenario: Scenario, field: str, value: int) -> int:
+    return peak(plan_of(replace(scenario, workload=replace(scenario.workload, **{field: value}))))
+
+
+@pytest.mark.parametrize("field", ["layers", "micro_batch"])
+@pytest.mark.parametrize("limit", [5 * 10**9, DEVICE])
+def test_one_more_would_not_fit(field: str, limit: int) -> None:
+    found = largest(GPT2, field, limit, peak)
+    assert not found.bounded
+    assert found.scenario is not None
+    assert getattr(found.scenario.workload, field) == found.value
+    assert peak_with(GPT2, field, found.value) <= limit < peak_with(GPT2, field, found.value + 1)
+
+
+def test_gpt2_fits_166_layers_or_a_batch_of_28() -> None:
+    assert largest(GPT2, "layers", DEVICE, peak).value == 166
+    assert largest(GPT2, "micro_batch", DEVICE, peak).value == 28
+
+
+def test_nothing_fits_nothing() -> None:
+    found = largest(GPT2, "micro_batch", 1, peak)
+    assert (found.value, found.scenario) == (0, None)
+
+
+def test_what_cannot_be_planned_bounds_the_search() -> None:
+    lesson = load_scenario("lesson-zero3", ["hidden=1"])
+    found = largest(lesson, "layers", DEVICE, peak)
+    assert found.bounded
+    assert found.value == 25_000  # 8 ops a layer and step, 200,000 in all
+
+
+def test_a_scenario_that_cannot_be_planned_itself_says_why() -> None:
+    with pytest.raises(ScenarioError, match="the scenario has about 240000 ops a rank"):
+        largest(load_scenario("lesson-zero3", ["layers=30000"]), "layers", DEVICE, peak)

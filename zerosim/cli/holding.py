@@ -1,0 +1,143 @@
+"""The answer of `zerosim memory SCENARIO`: states, the peak of the plan by kind, what fits."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from zerosim.cli.output import print_rows
+from zerosim.cli.states import stage_records
+from zerosim.memory.conventions import convention_of
+from zerosim.memory.footprint import Footprint, footprints, heaviest
+from zerosim.plan import Plan
+from zerosim.scenario import Scenario, cluster_of, numerics_of, plan_of, workload_of
+from zerosim.scenario.fit import Largest, largest
+from zerosim.units import format_bytes, format_count
+
+MAX_RANK_ROWS: Final = 8
+"""So many lines of ranks that differ are printed; JSON has them all."""
+
+
+def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
+    """What `--json` prints; figures are those of the ranks that hold most."""
+    plan, device = plan_of(scenario), cluster_of(scenario).device
+    workload, convention = workload_of(scenario), convention_of(numerics_of(scenario))
+    every = footprints(plan)
+    most = max(every, key=lambda f: f.peak_bytes)
+    limit = int(device.memory_bytes)
+    layers = largest(scenario, "layers", limit, _peak)
+    micro_batch = largest(scenario, "micro_batch", limit, _peak) if batch else None
+    return {
+        "convention": convention.name,
+        "states_bytes": most.states_bytes,
+        "peak_bytes": most.peak_bytes,
+        "by_kind": most.by_kind,
+        "fits": most.peak_bytes <= limit,
+        "largest_model_params": 0 if layers.scenario is None else _params(layers.scenario),
+        "name": scenario.name,
+        "schedule": scenario.schedule.name,
+        "n_params": workload.n_params,
+        "n_ranks": plan.world_size,
+        "memory_bytes": limit,
+        "device": device.name,
+        "convention_line": convention.line,
+        "states_by_kind": most.states,
+        "peak_at": {"op": most.op, "step": most.step},
+        "largest_model": _found(layers),
+        "largest_micro_batch": None if micro_batch is None else _found(micro_batch),
+        "stages": stage_records(workload.n_params, plan.world_size, convention, limit),
+        "ranks": [_ranks(footprint) for footprint in every],
+    }
+
+
+def _peak(plan: Plan) -> int:
+    return heaviest(plan).peak_bytes
+
+
+def _params(scenario: Scenario) -> int:
+    return workload_of(scenario).n_params
+
+
+def _found(most: Largest) -> dict[str, Any]:
+    return {"value": most.value, "bounded": most.bounded}
+
+
+def _ranks(footprint: Footprint) -> dict[str, Any]:
+    return {
+        "first": footprint.first,
+        "last": footprint.last,
+        "peak_bytes": footprint.peak_bytes,
+        "by_kind": footprint.by_kind,
+        "states_bytes": footprint.states,
+    }
+
+
+def print_holding(record: dict[str, Any]) -> None:
+    """The same as text."""
+    ranks = f"{record['schedule']} on {record['n_ranks']:,} ranks"
+    print_rows(
+        [
+            (
+                "model",
+                f"{format_count(record['n_params'])} parameters ({record['name']}, {ranks})",
+            ),
+            ("convention", record["convention_line"]),
+            ("states", _kinds(record["states_bytes"], record["states_by_kind"])),
+            ("closed form", _stages(record["stages"])),
+            ("peak", _peak_line(record)),
+            *_differing(record["ranks"]),
+            ("fits", _fits(record)),
+            ("largest model", _largest_model(record)),
+            *_largest_batch(record["largest_micro_batch"]),
+        ]
+    )
+
+
+def _kinds(total: int, by_kind: dict[str, int]) -> str:
+    parts = [f"{kind} {format_bytes(n)}" for kind, n in by_kind.items() if n]
+    return f"{format_bytes(total)} a rank: {', '.join(parts)}"
+
+
+def _stages(rows: list[dict[str, Any]]) -> str:
+    held = [f"ZeRO-{row['stage']} {format_bytes(row['states_bytes'])}" for row in rows]
+    return f"{', '.join(held)} without padding (ZeRO-0: replicas)"
+
+
+def _peak_line(record: dict[str, Any]) -> str:
+    at = record["peak_at"]
+    where = "" if at["op"] is None else f", at {at['op']} of step {at['step']}"
+    return _kinds(record["peak_bytes"], record["by_kind"]) + where
+
+
+def _differing(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    if len(rows) == 1:
+        return []
+    heavy = sorted(rows, key=lambda row: -row["peak_bytes"])[:MAX_RANK_ROWS]
+    lines = [
+        (f"ranks {row['first']}-{row['last']}", _kinds(row["peak_bytes"], row["by_kind"]))
+        for row in heavy
+    ]
+    left = len(rows) - len(lines)
+    return [*lines, ("", f"and {left} more")] if left else lines
+
+
+def _fits(record: dict[str, Any]) -> str:
+    share = record["peak_bytes"] / record["memory_bytes"]
+    memory = f"{format_bytes(record['memory_bytes'])} ({record['device']})"
+    return f"{'yes' if record['fits'] else 'no'}: {share:.1%} of {memory}"
+
+
+def _largest_model(record: dict[str, Any]) -> str:
+    found = record["largest_model"]
+    if not found["value"]:
+        return "none: a single layer does not fit"
+    more = "at least " if found["bounded"] else ""
+    return f"{more}{format_count(record['largest_model_params'])} ({found['value']:,} layers)"
+
+
+def _largest_batch(found: dict[str, Any] | None) -> list[tuple[str, str]]:
+    if found is None:
+        return []
+    if not found["value"]:
+        return [("largest micro-batch", "none: a batch of 1 does not fit")]
+    more = "at least " if found["bounded"] else ""
+    return [("largest micro-batch", f"{more}{found['value']:,}")]

@@ -1,0 +1,64 @@
+"""What fits a device: the most layers, or the largest micro-batch, found on plans, without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from zerosim.errors import InputError
+from zerosim.plan import Plan
+from zerosim.scenario.build import plan_of
+from zerosim.scenario.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest value of a field that fits, 0 if none does, and the scenario with it.
+
+    `bounded`: a larger one might fit, but is too large to be planned.
+    """
+
+    value: int
+    scenario: Scenario | None
+    bounded: bool = False
+
+
+def largest(
+    scenario: Scenario, field: str, limit_bytes: int, peak: Callable[[Plan], int]
+) -> Largest:
+    """The largest workload `field` (layers, micro_batch) whose plan's `peak` is within `limit_bytes`.
+
+    Doubles until it does not fit, then narrows down by turns: where the straight line between the
+    two ends meets the limit, since memory grows nearly in proportion, and half-way.
+    """
+
+    def with_value(value: int) -> Scenario:
+        return replace(scenario, workload=replace(scenario.workload, **{field: value}))
+
+    def measured(value: int) -> int | None:
+        """Its peak; None if it is too large to be planned."""
+        try:
+            return peak(plan_of(with_value(value)))
+        except InputError:
+            if value == start:
+                raise
+            return None
+
+    start: int = getattr(scenario.workload, field)
+    low, low_peak, high = 0, 0, start
+    high_peak = measured(high)
+    while high_peak is not None and high_peak <= limit_bytes:
+        low, low_peak, high = high, high_peak, 2 * high
+        high_peak = measured(high)
+    straight = True
+    while high - low > 1:
+        middle = (low + high) // 2
+        if straight and high_peak is not None:
+            slope = (high_peak - low_peak) / (high - low)
+            middle = min(max(low + int((limit_bytes - low_peak) / slope), low + 1), high - 1)
+        found, straight = measured(middle), not straight
+        if found is not None and found <= limit_bytes:
+            low, low_peak = middle, found
+        else:
+            high, high_peak = middle, found
+    return Largest(low, with_value(low) if low else None, bounded=high_peak is None)
