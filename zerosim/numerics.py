@@ -8,7 +8,11 @@ from typing import Final
 from zerosim.registry import Registry
 from zerosim.units import dtype_bytes
 
-_MOMENTS: Final = Registry("optimizer", {"adam": 2, "adamw": 2, "sgd": 0, "momentum": 1})
+_MOMENTS: Final = Registry(
+    "optimizer", {"adam": 2, "adamw": 2, "adam8bit": 2, "sgd": 0, "momentum": 1}
+)
+_QUANTIZED: Final = ("adam8bit",)
+"""Optimizers that keep a byte a moment, whatever the dtype (arXiv 2110.02861)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ class Numerics:
         """K: bytes of optimizer states per parameter (master copy and moments)."""
         state = max(4, self.storage_bytes)
         master = state if self.storage_bytes < 4 else 0  # noqa: PLR2004 - bytes of a float32
-        return master + state * _MOMENTS[self.optimizer]
+        moment = 1 if self.optimizer in _QUANTIZED else state
+        return master + moment * _MOMENTS[self.optimizer]
 
     @property
     def update_bytes(self) -> int:

@@ -32,6 +32,11 @@ def test_sgd_keeps_nothing_in_float32_and_a_master_copy_in_bfloat16() -> None:
     assert Numerics("float32", "float32", "momentum").optimizer_bytes == 4
 
 
+def test_eight_bit_adam_keeps_a_byte_a_moment() -> None:
+    assert Numerics("bfloat16", "bfloat16", "adam8bit").optimizer_bytes == 6
+    assert Numerics("float32", "float32", "adam8bit").optimizer_bytes == 2
+
+
 def test_float64_states_are_as_wide_as_the_parameters() -> None:
     assert Numerics("float64", "float64", "adam").optimizer_bytes == 16
 

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from zerosim.cli.output import print_rows
 from zerosim.cli.states import stage_records
-from zerosim.memory.conventions import convention_of
+from zerosim.engine import ALLOCATORS
 from zerosim.memory.footprint import Footprint, footprints, heaviest
+from zerosim.memory.reserved import reserved
 from zerosim.plan import Plan
-from zerosim.scenario import Scenario, cluster_of, numerics_of, plan_of, workload_of
+from zerosim.scenario import Scenario, cluster_of, convention_of, plan_of, workload_of
 from zerosim.scenario.fit import Largest, largest
 from zerosim.units import format_bytes, format_count
 
@@ -20,19 +21,31 @@ MAX_RANK_ROWS: Final = 8
 def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
     """What `--json` prints; figures are those of the ranks that hold most."""
     plan, device = plan_of(scenario), cluster_of(scenario).device
-    workload, convention = workload_of(scenario), convention_of(numerics_of(scenario))
+    workload, convention = workload_of(scenario), convention_of(scenario)
     every = footprints(plan)
     most = max(every, key=lambda f: f.peak_bytes)
     limit = int(device.memory_bytes)
-    layers = largest(scenario, "layers", limit, _peak)
-    micro_batch = largest(scenario, "micro_batch", limit, _peak) if batch else None
+    cached = reserved(plan, most.first, limit_bytes=limit)
+    caching = ALLOCATORS[scenario.run.allocator or "none"]
+
+    def peak(other: Plan) -> int:
+        heavy = heaviest(other)
+        if not caching or heavy.peak_bytes > limit:
+            return heavy.peak_bytes
+        return reserved(other, heavy.first, limit_bytes=limit).peak_bytes
+
+    layers = largest(scenario, "layers", limit, peak)
+    micro_batch = largest(scenario, "micro_batch", limit, peak) if batch else None
     return {
         "convention": convention.name,
         "states_bytes": most.states_bytes,
         "peak_bytes": most.peak_bytes,
         "by_kind": most.by_kind,
-        "fits": most.peak_bytes <= limit,
+        "fits": peak(plan) <= limit,
         "largest_model_params": 0 if layers.scenario is None else _params(layers.scenario),
+        "peak_reserved_bytes": cached.peak_bytes,
+        "reserving_retries": cached.n_retries,
+        "fits_by": "reserved" if caching else "allocated",
         "name": scenario.name,
         "schedule": scenario.schedule.name,
         "n_params": workload.n_params,
@@ -47,10 +60,6 @@ def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
         "stages": stage_records(workload.n_params, plan.world_size, convention, limit),
         "ranks": [_ranks(footprint) for footprint in every],
     }
-
-
-def _peak(plan: Plan) -> int:
-    return heaviest(plan).peak_bytes
 
 
 def _params(scenario: Scenario) -> int:
@@ -84,6 +93,7 @@ def print_holding(record: dict[str, Any]) -> None:
             ("states", _kinds(record["states_bytes"], record["states_by_kind"])),
             ("closed form", _stages(record["stages"])),
             ("peak", _peak_line(record)),
+            ("reserved", _reserved(record)),
             *_differing(record["ranks"]),
             ("fits", _fits(record)),
             ("largest model", _largest_model(record)),
@@ -108,6 +118,13 @@ def _peak_line(record: dict[str, Any]) -> str:
     return _kinds(record["peak_bytes"], record["by_kind"]) + where
 
 
+def _reserved(record: dict[str, Any]) -> str:
+    most = format_bytes(record["peak_reserved_bytes"])
+    again = record["reserving_retries"]
+    retries = f", free segments given back {again:,} times" if again else ""
+    return f"up to {most} by a caching allocator{retries}"
+
+
 def _differing(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
     if len(rows) == 1:
         return []
@@ -121,9 +138,10 @@ def _differing(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _fits(record: dict[str, Any]) -> str:
-    share = record["peak_bytes"] / record["memory_bytes"]
-    memory = f"{format_bytes(record['memory_bytes'])} ({record['device']})"
-    return f"{'yes' if record['fits'] else 'no'}: {share:.1%} of {memory}"
+    by = record["fits_by"]
+    held = record["peak_bytes" if by == "allocated" else "peak_reserved_bytes"]
+    share = f"{held / record['memory_bytes']:.1%} of {format_bytes(record['memory_bytes'])}"
+    return f"{'yes' if record['fits'] else 'no'}: {share} ({record['device']}), {by}"
 
 
 def _largest_model(record: dict[str, Any]) -> str:

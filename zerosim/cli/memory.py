@@ -23,9 +23,12 @@ Source = Annotated[
 Params = Annotated[
     float | None, typer.Option("--params", help="States of so many parameters, no scenario.")
 ]
-Ranks = Annotated[int | None, typer.Option("--ranks", min=1, max=2**20, help="Ranks to split over.")]
+Ranks = Annotated[
+    int | None, typer.Option("--ranks", min=1, max=2**20, help="Ranks to split over.")
+]
 Stage = Annotated[
-    int | None, typer.Option("--stage", min=0, max=3, help="ZeRO stage to report (with --params: 3).")
+    int | None,
+    typer.Option("--stage", min=0, max=3, help="ZeRO stage to report (with --params: 3)."),
 ]
 Named = Annotated[
     str | None, typer.Option("--convention", metavar="NAME", help="Byte convention (paper).")
@@ -33,7 +36,9 @@ Named = Annotated[
 Memory = Annotated[
     float | None, typer.Option("--memory", help="Bytes of a device (with --params: 32e9).")
 ]
-Batch = Annotated[bool, typer.Option("--batch", help="Also find the largest micro-batch that fits.")]
+Batch = Annotated[
+    bool, typer.Option("--batch", help="Also find the largest micro-batch that fits.")
+]
 
 
 def register(app: typer.Typer) -> None:

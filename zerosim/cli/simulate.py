@@ -12,7 +12,7 @@ from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
 from zerosim.cli.summary import fits_row, padding_row, summary_rows
 from zerosim.partition import padded_unit
-from zerosim.scenario import Scenario, cluster_of, load_scenario, run, workload_of
+from zerosim.scenario import Scenario, cluster_of, convention_of, load_scenario, run, workload_of
 from zerosim.store import save_run
 
 Source = Annotated[
@@ -38,7 +38,8 @@ def simulate(scenario: Source, words: Words = None, out: Out = None, json: Json 
         print_json(summary)
     else:
         fits = fits_row(summary["peak_bytes"], cluster_of(chosen).device)
-        print_rows([*summary_rows(summary), fits, *_padding(chosen)])
+        convention = ("convention", convention_of(chosen).line)
+        print_rows([*summary_rows(summary), convention, fits, *_padding(chosen)])
 
 
 def _padding(scenario: Scenario) -> list[tuple[str, str]]:

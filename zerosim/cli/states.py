@@ -31,7 +31,9 @@ def states_record(
         "n_ranks": n_ranks,
         "memory_bytes": memory_bytes,
         "stages": stage_records(n_params, n_ranks, convention, memory_bytes),
-        "conventions": [_beside(n_params, n_ranks, other) for other in CONVENTIONS.entries.values()],
+        "conventions": [
+            _beside(n_params, n_ranks, other) for other in CONVENTIONS.entries.values()
+        ],
     }
 
 
@@ -97,10 +99,14 @@ def print_states(record: dict[str, Any]) -> None:
         ]
     )
     memory = format_bytes(record["memory_bytes"])
-    header = ("ZeRO stage", "a rank", *_KINDS, "printed", f"fits {memory}", "largest", "printed")
-    print_table(header, [_stage_row(row) for row in record["stages"]])
-    header = ("convention", "bytes", *(f"stage {s}" for s in STAGES), "what")
-    print_table(header, [_convention_row(row) for row in record["conventions"]])
+    print_table(
+        ("ZeRO stage", "a rank", *_KINDS, "printed", f"fits {memory}", "largest", "printed"),
+        [_stage_row(row) for row in record["stages"]],
+    )
+    print_table(
+        ("convention", "bytes", *(f"stage {s}" for s in STAGES), "what"),
+        [_convention_row(row) for row in record["conventions"]],
+    )
     print_rows(_LEGEND)
 
 

@@ -32,6 +32,7 @@ def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("tokens", _known(summary["tokens_per_s_per_rank"], "{:,.0f} per second and rank")),
         ("MFU", _mfu(summary["mfu"], summary["mfu_causal"])),
         ("peak memory", _bytes(summary["peak_bytes"], "allocated per rank")),
+        *_reserved(summary["peak_reserved_bytes"]),
         ("sent", _bytes(summary["bytes_sent"], "per rank and step")),
         ("engine", _known(summary["engine"])),
         *_skew(summary["skew"]),
@@ -71,6 +72,10 @@ def _mfu(full: float | None, causal: float | None) -> str:
 
 def _bytes(nbytes: int | None, what: str) -> str:
     return "unknown" if nbytes is None else f"{format_bytes(nbytes)} {what}"
+
+
+def _reserved(nbytes: int | None) -> list[tuple[str, str]]:
+    return [] if nbytes is None else [("reserved", _bytes(nbytes, "per rank"))]
 
 
 def _order(order: str | None) -> str:

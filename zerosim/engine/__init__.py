@@ -36,15 +36,17 @@ def simulate(
     name: str | None = None,
     scenario: dict[str, Any] | None = None,
     model: ModelFacts | None = None,
+    allocator: str = "none",
 ) -> Trace:
     """Simulate every rank of `plan` on `cluster`.
 
     `engine`: auto, maxplus, simpy or unfolded (SimPy without folding). `name` (else the plan's),
-    `scenario` and `model` go into the header of the run.
+    `scenario` and `model` go into the header of the run. `allocator`: caching records what PyTorch's
+    caching allocator would reserve; none does not, which is faster.
     Raises PlanError for a plan that waits for itself or would not fit in memory, UnknownNameError for
-    an unknown engine.
+    an unknown engine or allocator.
     """
-    chosen = ENGINES[engine]
+    chosen, caching = ENGINES[engine], ALLOCATORS[allocator]
     program = timed(plan, cluster)
     folded = unfolded(program) if engine == "unfolded" else fold(program, variation)
     if folded.n_classes * len(program.ops) > MAX_CELLS:
@@ -54,7 +56,7 @@ def simulate(
         )
     times, ran = chosen(program, folded, variation)
     meta = {"device": cluster.device.name, "scenario": scenario, "model": model}
-    recording = Recording(name or plan.name, ran, cluster.backend, meta)
+    recording = Recording(name or plan.name, ran, cluster.backend, meta, caching)
     return record(plan, program, folded, times, recording)
 
 
@@ -77,6 +79,8 @@ def _auto(program: Program, folded: Folded, variation: Variation) -> tuple[Times
 ENGINES: Final = Registry(
     "engine", {"auto": _auto, "maxplus": _max_plus, "simpy": _simpy, "unfolded": _simpy}
 )
+ALLOCATORS: Final = Registry("allocator", {"none": False, "caching": True})
+"""Whether what is reserved is followed."""
 
 
 def transfers_overlap(program: Program, times: Times) -> bool:
@@ -103,4 +107,4 @@ def _latency(program: Program, i: int) -> int:
     return 0 if moved is None else moved.latency_ns
 
 
-__all__ = ["ENGINES", "EQUAL", "Variation", "simulate", "transfers_overlap"]
+__all__ = ["ALLOCATORS", "ENGINES", "EQUAL", "Variation", "simulate", "transfers_overlap"]

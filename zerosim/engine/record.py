@@ -12,7 +12,8 @@ import polars as pl
 from zerosim.collectives import wire_bytes
 from zerosim.engine.folding import Folded
 from zerosim.engine.program import Program, Times
-from zerosim.engine.samples import allocations, gradients_of_update, sampled
+from zerosim.engine.samples import sampled
+from zerosim.memory.held import allocations, gradients_of_update
 from zerosim.plan import Plan
 from zerosim.trace import (
     SPANS,
@@ -32,12 +33,16 @@ MAX_ROWS: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What the recorder is given beside plan and times: name, engine, backend, header fields."""
+    """What the recorder is given beside plan and times: name, engine, backend, header fields.
+
+    `caching`: whether memory is reserved by a caching allocator, which is followed then.
+    """
 
     name: str
     engine: str
     backend: str
     meta: dict[str, Any]
+    caching: bool = False
 
 
 def record(
@@ -50,7 +55,7 @@ def record(
         [_spans(columns, times, c, cls.representative) for c, cls in enumerate(classes)]
     )
     held = allocations(plan)
-    samples = sampled(plan, held, program, folded, times)
+    samples = sampled(plan, held, program, folded, times, caching=recording.caching)
     small = plan.world_size * len(plan.ops) <= MAX_ROWS
     shown = classes if not small else _singles(classes)
     shown_ranks = tuple(cls.representative for cls in shown)

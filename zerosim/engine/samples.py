@@ -10,23 +10,24 @@ import numpy as np
 import polars as pl
 
 from zerosim.engine.folding import Folded
-from zerosim.engine.program import Int, Program, Times, every_rank
+from zerosim.engine.program import Int, Program, Times
 from zerosim.kinds import COMMUNICATION, MEMORY_KINDS, Kind
-from zerosim.plan import Allocation, ByRank, Plan
+from zerosim.memory.held import THROUGHOUT, Held
+from zerosim.memory.reserved import reserved
+from zerosim.plan import Plan
 from zerosim.units import NS_PER_S
 
 _COUNTERS: Final = (
     *(f"memory.{kind}" for kind in MEMORY_KINDS),
     "memory.allocated",
     "memory.in_use",
+    "memory.reserved",
     "bucket.fill",
 )
 _ALLOCATED: Final = _COUNTERS.index("memory.allocated")
 _IN_USE: Final = _COUNTERS.index("memory.in_use")
 _FILL: Final = _COUNTERS.index("bucket.fill")
-_KIND: Final = {kind: i for i, kind in enumerate(MEMORY_KINDS)}
-_THROUGHOUT: Final = -1
-"""Stands for the op that takes, or drops, what is held throughout."""
+_RESERVED: Final = _COUNTERS.index("memory.reserved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +44,27 @@ class _Changes:
     change: Int
 
 
-def sampled(plan: Plan, held: Held, program: Program, folded: Folded, times: Times) -> pl.DataFrame:
+def sampled(
+    plan: Plan,
+    held: Held,
+    program: Program,
+    folded: Folded,
+    times: Times,
+    *,
+    caching: bool = False,
+) -> pl.DataFrame:
     """The samples of each class's representative, in the order of the classes, then of time.
 
-    `held`: the plan's `allocations`.
+    `held`: the plan's `allocations`; `caching`: whether there is a caching allocator to be followed.
     """
     n_classes = folded.n_classes
-    parts = (
+    parts = [
         _memory(held, program, times, folded.representatives),
         _fills(plan, times),
         _links(program, folded, times),
-    )
+    ]
+    if caching:
+        parts.append(_reserved(plan, folded, times))
     place = np.concatenate([part.place for part in parts]).argsort(kind="stable")
     counter = np.concatenate([part.counter for part in parts])[place]
     when = np.concatenate([part.when for part in parts])[place]
@@ -97,59 +108,11 @@ def _sums(change: Int, series: Int) -> Int:
     return sums
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The allocations of a plan. `rows`: kind, bytes (the most), the op that takes, the op that drops.
-
-    `by_rank`: (row, bytes of each rank) of those that differ by rank.
-    """
-
-    rows: Int
-    by_rank: tuple[tuple[int, ByRank], ...]
-
-    def nbytes(self, ranks: Sequence[int]) -> Int:
-        """Bytes of each allocation on each of `ranks`: [rows] if all agree, else [rows, ranks]."""
-        alike: Int = self.rows[:, 1]
-        if not self.by_rank:
-            return alike
-        sizes = np.repeat(alike[:, None], len(ranks), axis=1)
-        for row, by_rank in self.by_rank:
-            sizes[row] = every_rank(by_rank)[np.asarray(ranks)]
-        return sizes
-
-
-def allocations(plan: Plan) -> Held:
-    """Each allocation of a plan, with the op that takes it and the op that drops it."""
-    rows = [(a, _THROUGHOUT, _THROUGHOUT) for a in plan.persistent]
-    live: dict[str, tuple[Allocation, int]] = {}
-    for op in plan.ops:
-        for a in op.allocates:
-            live[a.key] = (a, op.id)
-        for key in op.frees:
-            rows.append((*live.pop(key), op.id))  # noqa: PERF401 - most ops free one thing or none
-    rows += [(*taken, _THROUGHOUT) for taken in live.values()]
-    table = [(_KIND[a.kind], a.nbytes, by, until) for a, by, until in rows]
-    uneven = tuple((i, a.by_rank) for i, (a, _, _) in enumerate(rows) if a.by_rank is not None)
-    return Held(np.asarray(table, dtype=np.int64).reshape(-1, 4), uneven)
-
-
-def gradients_of_update(plan: Plan, held: Held, ranks: Sequence[int]) -> tuple[int, ...]:
-    """Bytes of gradients that the first step's updates consume, on each of `ranks`: what it owns.
-
-    Flat copies that an engine makes for the update are no gradients of their own.
-    """
-    first = plan.ops[0].step if plan.ops else 0
-    updates = [op.id for op in plan.ops if op.kind is Kind.OPTIMIZER and op.step == first]
-    consumed = (held.rows[:, 0] == _KIND["gradients"]) & np.isin(held.rows[:, 3], updates)
-    sums = np.broadcast_to(held.nbytes(ranks)[consumed].sum(axis=0), len(ranks))
-    return tuple(int(total) for total in sums)
-
-
 def _memory(held: Held, program: Program, times: Times, ranks: Sequence[int]) -> _Changes:
     """Allocated in host order, op by op; in use, and by kind, in device order."""
     kind, _, by, until = held.rows.T
     nbytes = held.nbytes(ranks)
-    dropped = until != _THROUGHOUT
+    dropped = until != THROUGHOUT
     left, freed = until[dropped], -nbytes[dropped]
     issue = np.asarray([op.issue_ns for op in program.ops], dtype=np.int64)[:, None]
     # One row more, the last, for what is held throughout: it is there from 0 on.
@@ -165,6 +128,18 @@ def _memory(held: Held, program: Program, times: Times, ranks: Sequence[int]) ->
         when=np.concatenate([issued[by], ready[left], *[start[by], end[left]] * 2]),
         change=np.concatenate([nbytes, freed] * 3),
     )
+
+
+def _reserved(plan: Plan, folded: Folded, times: Times) -> _Changes:
+    """What the caching allocator reserves, in host order, op by op."""
+    change = np.zeros((len(plan.ops) + 1, folded.n_classes), dtype=np.int64)
+    for c, rank in enumerate(folded.representatives):
+        moments = times.issued[:, c].tolist(), times.end[:, c].tolist()
+        for op, more in reserved(plan, rank, moments=moments).changes:
+            change[op, c] = more
+    ops = np.append(np.arange(len(plan.ops)), THROUGHOUT)
+    when = np.concatenate([times.issued, np.zeros_like(times.issued[:1])])
+    return _Changes(np.full_like(ops, _RESERVED), 2 * ops, when, change)
 
 
 def _fills(plan: Plan, times: Times) -> _Changes:

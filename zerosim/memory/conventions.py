@@ -7,7 +7,6 @@ from typing import Final
 
 from zerosim.numerics import Numerics
 from zerosim.registry import Registry
-from zerosim.units import dtype_bytes
 
 Fields = tuple[tuple[str, str], ...]
 
@@ -143,12 +142,38 @@ _EVERY: Final = (
 CONVENTIONS: Final = Registry("byte convention", {c.name: c for c in _EVERY})
 
 
-def convention_of(numerics: Numerics) -> Convention:
-    """The convention with the bytes of `numerics`; one called `own` if none has them."""
-    held = (numerics.param_bytes, numerics.grad_bytes, numerics.optimizer_bytes)
-    for known in _EVERY:
-        same_width = dtype_bytes(dict(known.numerics)["dtype"]) == numerics.param_bytes
-        if same_width and (known.parameters, known.gradients, known.optimizer) == held:
-            return known
-    says = f"{numerics.dtype} with {numerics.optimizer}, gradients in {numerics.grad_dtype}"
-    return Convention("own", *held, says=says, source="the scenario's [numerics]", numerics=())
+def numerics_of(convention: Convention) -> Numerics:
+    """The dtypes and the optimizer that a convention stands for."""
+    return Numerics(**dict(convention.numerics))
+
+
+def convention_of(numerics: Numerics, named: str | None = None) -> Convention:
+    """The convention with the bytes of `numerics`, the one `named` if it has them, else the first.
+
+    One called `own` if none has them.
+    """
+    alike = [known for known in _EVERY if _bytes(numerics_of(known)) == _bytes(numerics)]
+    if alike:
+        return next((known for known in alike if known.name == named), alike[0])
+    says = f"{numerics.dtype} with {numerics.optimizer}, gradients kept in {numerics.reduce_dtype}"
+    if numerics.storage_dtype != numerics.dtype:
+        says = f"stored in {numerics.storage_dtype}, {says}"
+    return Convention(
+        "own",
+        numerics.storage_bytes,
+        numerics.reduce_bytes,
+        numerics.optimizer_bytes,
+        says=says,
+        source="the scenario's [numerics]",
+        numerics=(),
+    )
+
+
+def _bytes(numerics: Numerics) -> tuple[int, ...]:
+    return (
+        numerics.param_bytes,
+        numerics.storage_bytes,
+        numerics.grad_bytes,
+        numerics.reduce_bytes,
+        numerics.optimizer_bytes,
+    )

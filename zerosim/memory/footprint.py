@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zerosim.kinds import MEMORY_KINDS, Kind
+from zerosim.memory.held import KIND, THROUGHOUT, Held, Int, allocations, gradients_of_update
 from zerosim.plan import Plan
 
-Int = NDArray[np.int64]
-_KIND: Final = {kind: i for i, kind in enumerate(MEMORY_KINDS)}
+_AT_ONCE: Final = 64
+"""Ranks that differ are followed so many at a time: a row of each for every change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,59 +39,59 @@ class Footprint:
 
 def footprints(plan: Plan) -> tuple[Footprint, ...]:
     """One of each run of equal ranks, in the order of the ranks."""
-    return (_footprint(plan, 0, plan.world_size - 1),)
+    held = allocations(plan)
+    firsts = held.unlike()
+    lasts = (*(first - 1 for first in firsts[1:]), plan.world_size - 1)
+    found: list[Footprint] = []
+    for at in range(0, len(firsts), _AT_ONCE):
+        chunk = slice(at, at + _AT_ONCE)
+        found += _footprints(plan, held, firsts[chunk], lasts[chunk])
+    return tuple(found)
 
 
 def heaviest(plan: Plan) -> Footprint:
-    """That of the ranks which hold most."""
+    """That of the first ranks which hold most."""
     return max(footprints(plan), key=lambda f: f.peak_bytes)
 
 
-def _footprint(plan: Plan, first: int, last: int) -> Footprint:
-    held = np.zeros(len(MEMORY_KINDS), dtype=np.int64)
+def _footprints(
+    plan: Plan, held: Held, firsts: tuple[int, ...], lasts: tuple[int, ...]
+) -> list[Footprint]:
+    kind, _, by, until = held.rows.T
+    dropped = until != THROUGHOUT
+    nbytes = held.nbytes(firsts).reshape(len(kind), -1)
+    place = np.concatenate([2 * by, 2 * until[dropped] + 1])
+    order = place.argsort(kind="stable")
+    changes = np.concatenate([nbytes, -nbytes[dropped]])[order]
+    kinds = np.concatenate([kind, kind[dropped]])[order]
+    totals = changes.cumsum(axis=0)
+    gradients = gradients_of_update(plan, held, firsts)
+    found: list[Footprint] = []
+    for i, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+        column = min(i, changes.shape[1] - 1)
+        at = int(totals[:, column].argmax()) if len(totals) else -1
+        by_kind = _by_kind(kinds[: at + 1], changes[: at + 1, column])
+        op = plan.ops[place[order[at]] // 2] if at >= 0 and place[order[at]] >= 0 else None
+        footprint = Footprint(
+            first=first,
+            last=last,
+            peak_bytes=sum(by_kind.values()),
+            by_kind=by_kind,
+            op=op.name if op else None,
+            step=op.step if op else None,
+            states=_states(plan, first, gradients[i]),
+        )
+        found.append(footprint)
+    return found
+
+
+def _by_kind(kinds: Int, changes: Int) -> dict[str, int]:
+    return {kind: int(changes[kinds == number].sum()) for kind, number in KIND.items()}
+
+
+def _states(plan: Plan, rank: int, gradients: int) -> dict[str, int]:
+    owned = {"parameters": 0, "gradients": gradients, "optimizer": 0}
     for allocation in plan.persistent:
-        held[_KIND[allocation.kind]] += allocation.nbytes
-    kinds, changes, ops = _changes(plan)
-    totals = held.sum() + np.concatenate([[0], changes.cumsum()])
-    at = int(totals.argmax())
-    by_kind = held + np.bincount(kinds[:at], changes[:at], minlength=len(held)).astype(np.int64)
-    op = plan.ops[ops[at - 1]] if at else None
-    return Footprint(
-        first=first,
-        last=last,
-        peak_bytes=int(totals[at]),
-        by_kind={kind: int(by_kind[i]) for kind, i in _KIND.items()},
-        op=op.name if op else None,
-        step=op.step if op else None,
-        states=_states(plan),
-    )
-
-
-def _changes(plan: Plan) -> tuple[Int, Int, Int]:
-    """Kind, bytes and op of each change, in host order: what an op takes, then what it drops."""
-    rows: list[tuple[int, int, int]] = []
-    live: dict[str, tuple[int, int]] = {}
-    for op in plan.ops:
-        for allocation in op.allocates:
-            kind = _KIND[allocation.kind]
-            live[allocation.key] = kind, allocation.nbytes
-            rows.append((kind, allocation.nbytes, op.id))
-        for key in op.frees:
-            kind, nbytes = live.pop(key)
-            rows.append((kind, -nbytes, op.id))
-    kinds, changes, ops = np.asarray(rows, dtype=np.int64).reshape(-1, 3).T
-    return kinds, changes, ops
-
-
-def _states(plan: Plan) -> dict[str, int]:
-    owned = dict.fromkeys(("parameters", "gradients", "optimizer"), 0)
-    for allocation in plan.persistent:
-        if allocation.kind in owned:
-            owned[allocation.kind] += allocation.nbytes
-    update = next((op for op in plan.ops if op.kind is Kind.OPTIMIZER), None)
-    consumed = set(update.frees) if update else set()
-    for op in plan.ops[: update.id if update else 0]:
-        for allocation in op.allocates:
-            if allocation.kind == "gradients" and allocation.key in consumed:
-                owned["gradients"] += allocation.nbytes
+        if allocation.kind in ("parameters", "optimizer"):
+            owned[allocation.kind] += allocation.at(rank)
     return owned

@@ -74,20 +74,22 @@ STATES: Final[dict[tuple[int, int, int], tuple[Quote, ...]]] = {
     for stage, text in enumerate(row.split(), 1)
 }
 """What the paper prints for (parameters, ranks, ZeRO stage), in the paper's convention."""
-STATES |= {
-    (1_500_000_000, 1, 0): (Quote("24", _GB, f"{_PAPER} §3.1"),),
-    (7_500_000_000, 64, 0): (Quote("120", _GB, f"{_PAPER} figure 1"),),
-    (7_500_000_000, 64, 1): (Quote("31.4", _GB, f"{_PAPER} figure 1, table 1"),),
-    (7_500_000_000, 64, 2): (Quote("16.6", _GB, f"{_PAPER} figure 1, table 1"),),
-    (7_500_000_000, 64, 3): (
-        Quote("1.9", _GB, f"{_PAPER} figure 1"),
-        Quote("1.88", _GB, f"{_PAPER} table 1"),
-    ),
-    (1_000_000_000_000, 1024, 3): (
-        Quote("16", _GB, f"{_PAPER} §1"),
-        Quote("15.6", _GB, f"{_PAPER} table 1"),
-    ),
-}
+STATES.update(
+    {
+        (1_500_000_000, 1, 0): (Quote("24", _GB, f"{_PAPER} §3.1"),),
+        (7_500_000_000, 64, 0): (Quote("120", _GB, f"{_PAPER} figure 1"),),
+        (7_500_000_000, 64, 1): (Quote("31.4", _GB, f"{_PAPER} figure 1, table 1"),),
+        (7_500_000_000, 64, 2): (Quote("16.6", _GB, f"{_PAPER} figure 1, table 1"),),
+        (7_500_000_000, 64, 3): (
+            Quote("1.9", _GB, f"{_PAPER} figure 1"),
+            Quote("1.88", _GB, f"{_PAPER} table 1"),
+        ),
+        (1_000_000_000_000, 1024, 3): (
+            Quote("16", _GB, f"{_PAPER} §1"),
+            Quote("15.6", _GB, f"{_PAPER} table 1"),
+        ),
+    }
+)
 
 LARGEST: Final[dict[tuple[int, int], tuple[Quote, ...]]] = {
     (parallel, stage): (Quote(text, _GB, f"{_PAPER} table 2"),)
@@ -95,9 +97,11 @@ LARGEST: Final[dict[tuple[int, int], tuple[Quote, ...]]] = {
     for stage, text in enumerate(row.split())
 }
 """What the paper prints for (model parallelism, ZeRO stage) on 64 ranks of 32 GB, in parameters."""
-LARGEST |= {
-    (1, stage): (*LARGEST[1, stage], Quote(text, _GB, f"{_PAPER} §5.4"))
-    for stage, text in ((1, "7.5"), (2, "14"), (3, "128"))
-}
+LARGEST.update(
+    {
+        (1, stage): (*LARGEST[1, stage], Quote(text, _GB, f"{_PAPER} §5.4"))
+        for stage, text in ((1, "7.5"), (2, "14"), (3, "128"))
+    }
+)
 DDP_IN_PRACTICE: Final = Quote("1.4", _GB, f"{_PAPER} §1")
 """Where DDP ran out of 32 GB in fact: activations, buffers and fragmentation take the rest."""

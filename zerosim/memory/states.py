@@ -46,11 +46,11 @@ def states(n_params: int, convention: Convention, stage: int, n_ranks: int) -> S
         raise ScenarioError(
             f"{n_params} parameters on {n_ranks} ranks: give at least 0 and at least 1"
         )
-    share = Fraction(1, n_ranks)
+    share, whole = Fraction(1, n_ranks), Fraction(1)
     return States(
-        parameters=n_params * convention.parameters * (share if stage >= 3 else 1),  # noqa: PLR2004 - a ZeRO stage
-        gradients=n_params * convention.gradients * (share if stage >= 2 else 1),  # noqa: PLR2004 - a ZeRO stage
-        optimizer=n_params * convention.optimizer * (share if stage >= 1 else 1),
+        parameters=n_params * convention.parameters * (share if stage >= 3 else whole),  # noqa: PLR2004 - a ZeRO stage
+        gradients=n_params * convention.gradients * (share if stage >= 2 else whole),  # noqa: PLR2004 - a ZeRO stage
+        optimizer=n_params * convention.optimizer * (share if stage >= 1 else whole),
     )
 
 

@@ -2,6 +2,7 @@
 
 from zerosim.scenario.build import (
     cluster_of,
+    convention_of,
     facts_of,
     numerics_of,
     plan_of,
@@ -16,6 +17,7 @@ __all__ = [
     "PRESETS",
     "Scenario",
     "cluster_of",
+    "convention_of",
     "facts_of",
     "load_scenario",
     "numerics_of",

@@ -9,6 +9,8 @@ from zerosim.cluster import Cluster, Link
 from zerosim.engine import Variation, simulate
 from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
+from zerosim.memory.conventions import Convention
+from zerosim.memory.conventions import convention_of as matching
 from zerosim.models import Sizes, transformer, uniform
 from zerosim.numerics import Numerics
 from zerosim.plan import Plan
@@ -83,6 +85,11 @@ def numerics_of(scenario: Scenario) -> Numerics:
         reduce_dtype=_or(n.reduce_dtype, ""),
         storage_dtype=_or(n.storage_dtype, ""),
     )
+
+
+def convention_of(scenario: Scenario) -> Convention:
+    """What a scenario's numerics are called, with their bytes."""
+    return matching(numerics_of(scenario), scenario.numerics.convention)
 
 
 def cluster_of(scenario: Scenario) -> Cluster:
@@ -162,6 +169,7 @@ def run(scenario: Scenario) -> Trace:
         name=scenario.name,
         scenario=scenario.to_dict(),
         model=facts_of(scenario),
+        allocator=scenario.run.allocator or "none",
     )
 
 

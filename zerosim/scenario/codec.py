@@ -10,6 +10,7 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.hardware import MACHINES
+from zerosim.memory.conventions import CONVENTIONS
 from zerosim.scenario.sections import (
     ClusterSection,
     NumericsSection,
@@ -30,8 +31,13 @@ SECTIONS: Final[dict[str, type[Any]]] = {
 }
 
 
-def section_from(name: str, record: Mapping[str, Any]) -> Any:  # noqa: ANN401 - one of SECTIONS
-    """Build a section, checking names and types. Raises UnknownNameError, ScenarioError."""
+def section_from(name: str, record: object) -> Any:  # noqa: ANN401 - one of SECTIONS
+    """Build a section, checking names and types. Raises UnknownNameError, ScenarioError.
+
+    A byte convention stands for the fields it names; those given beside it override it.
+    """
+    if name == "numerics" and isinstance(record, Mapping) and record.get("convention") is not None:
+        record = dict(CONVENTIONS[str(record["convention"])].numerics) | _present(record)
     return _record(SECTIONS[name], name, record)
 
 
@@ -59,7 +65,8 @@ def section_to(section: Any) -> dict[str, Any]:  # noqa: ANN401 - any section re
 def apply(record: Mapping[str, Any], words: Iterable[str]) -> dict[str, Any]:
     """A scenario dictionary with `--set` words applied: `section.field=value` or `field=value`.
 
-    `schedule=NAME` and `cluster=NAME` pick another one. Raises UnknownNameError, ScenarioError.
+    `schedule=NAME`, `cluster=NAME` and `convention=NAME` pick another one, with its own fields.
+    Raises UnknownNameError, ScenarioError.
     """
     changed = {k: dict(v) if isinstance(v, Mapping) else v for k, v in record.items()}
     for word in words:
@@ -70,6 +77,8 @@ def apply(record: Mapping[str, Any], words: Iterable[str]) -> dict[str, Any]:
             _pick(changed, path, text)
             continue
         section, name = _locate(path, str(changed["schedule"]["name"]))
+        if name == "convention":
+            changed[section] = {}
         changed[section][name] = text
         if text.lower() in ("none", "null"):
             del changed[section][name]

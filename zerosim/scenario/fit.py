@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from zerosim.errors import InputError
 from zerosim.plan import Plan
@@ -33,7 +34,8 @@ def largest(
     """
 
     def with_value(value: int) -> Scenario:
-        return replace(scenario, workload=replace(scenario.workload, **{field: value}))
+        changed: dict[str, Any] = {field: value}
+        return replace(scenario, workload=replace(scenario.workload, **changed))
 
     def measured(value: int) -> int | None:
         """Its peak; None if it is too large to be planned."""

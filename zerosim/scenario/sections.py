@@ -84,13 +84,15 @@ class NumericsSection:
     """Dtypes and optimizer; gradients have the parameters' dtype unless said otherwise.
 
     `reduce_dtype`: gradients as reduced (else grad_dtype); `storage_dtype`: parameters as stored
-    between steps (else dtype).
+    between steps (else dtype). `convention`: a byte convention, which sets all of them but those that
+    are given beside it.
     """
 
     dtype: str = "bfloat16"
     grad_dtype: str | None = None
     reduce_dtype: str | None = None
     storage_dtype: str | None = None
+    convention: str | None = None
     optimizer: str = "adam"
 
 
@@ -98,7 +100,8 @@ class NumericsSection:
 class RunSection:
     """How to run it. `stragglers`: `RANK:FACTOR,…`, a factor of 1.3 computes 30 % longer.
 
-    `jitter`: relative spread of each op on each rank (lognormal), drawn from `seed`.
+    `jitter`: relative spread of each op on each rank (lognormal), drawn from `seed`. `allocator`:
+    caching follows what PyTorch's caching allocator reserves.
     """
 
     steps: int = 1
@@ -106,6 +109,7 @@ class RunSection:
     engine: str = "auto"
     stragglers: str = ""
     jitter: float = 0.0
+    allocator: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse no steps, and a spread that is no share."""

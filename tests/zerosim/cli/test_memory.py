@@ -67,7 +67,7 @@ def test_a_trillion_on_1024_ranks(ask: Ask) -> None:
 
 
 def test_states_are_also_told_in_text(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("memory --params 1e12 --ranks 64".split()) == 0
+    assert run(["memory", "--params", "1e12", "--ranks", "64"]) == 0
     text = capsys.readouterr().out
     assert "convention  paper: 16-bit Adam, 2 + 2 + 12 = 16 B a parameter" in text
     assert "4187 GB Δ" in text
@@ -98,17 +98,49 @@ def test_a_scenario_can_be_put_on_other_ranks_and_memory(ask: Ask) -> None:
     assert answer["largest_micro_batch"]["value"] >= 1
 
 
+def test_what_is_reserved_stands_beside_what_is_allocated(ask: Ask) -> None:
+    answer = ask("gpt2-1.5b")
+    assert answer["peak_reserved_bytes"] > answer["peak_bytes"]
+    assert answer["fits_by"] == "allocated"
+
+
+def test_a_caching_allocator_decides_if_asked(ask: Ask) -> None:
+    # DDP holds 44.10 GB and reserves 44.16.
+    words = "gpt2-1.5b --set schedule=ddp --memory 44120000000"
+    assert ask(words)["fits"] is True
+    caching = ask(f"{words} --set allocator=caching")
+    assert (caching["fits_by"], caching["fits"]) == ("reserved", False)
+    assert caching["largest_model"]["value"] == 47
+
+
+def test_a_full_device_is_said_to_give_back(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["memory", "gpt-1t", "--memory", "300000000000"]) == 0
+    assert "free segments given back" in capsys.readouterr().out
+
+
+def test_a_convention_sets_the_bytes_of_a_scenario(ask: Ask) -> None:
+    plain, megatron = ask("gpt2-1.5b"), ask("gpt2-1.5b --convention megatron")
+    assert (plain["convention"], megatron["convention"]) == ("paper", "megatron")
+    assert megatron["states_by_kind"]["gradients"] == 2 * plain["states_by_kind"]["gradients"]
+
+
+def test_simulate_says_its_convention(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "lesson-zero3"]) == 0
+    text = capsys.readouterr().out
+    assert "adam-fp32: float32 Adam, 4 + 4 + 8 = 16 B a parameter" in text
+
+
 def test_a_scenario_is_also_told_in_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["memory", "gpt2-1.5b", "--batch"]) == 0
     lines = {line.split("  ")[0]: line for line in capsys.readouterr().out.splitlines()}
-    assert lines["fits"].endswith("29.9% of 80 GB (H100 SXM5 80GB)")
+    assert lines["fits"].endswith("29.9% of 80 GB (H100 SXM5 80GB), allocated")
     assert lines["largest model"].endswith("5.185 B (166 layers)")
     assert lines["largest micro-batch"].endswith("  28")
     assert lines["convention"].endswith("paper: 16-bit Adam, 2 + 2 + 12 = 16 B a parameter")
 
 
 def test_what_does_not_fit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("memory gpt2-1.5b --batch --memory 1000".split()) == 0
+    assert run(["memory", "gpt2-1.5b", "--batch", "--memory", "1000"]) == 0
     text = capsys.readouterr().out
     assert "none: a single layer does not fit" in text
     assert "none: a batch of 1 does not fit" in text

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from zerosim.analysis.summary import summarize
 from zerosim.engine import ENGINES, simulate
 from zerosim.errors import UnknownNameError
 from zerosim.hardware import MACHINES
@@ -119,3 +120,19 @@ def test_an_unknown_engine_gets_a_suggestion() -> None:
 def test_every_engine_gives_the_lesson_the_same_times(engine: str) -> None:
     spans = run(load_scenario("lesson-zero3", [f"engine={engine}"])).spans
     assert spans.equals(run(load_scenario("lesson-zero3")).spans)
+
+
+def test_a_caching_allocator_is_followed_if_asked(unit: Unit) -> None:
+    record = unit("zero3")
+    assert counter(run(Scenario.from_dict(record)), "memory.reserved") == []
+    record["run"] = {"allocator": "caching"}
+    trace = run(Scenario.from_dict(record))
+    # The host costs nothing and issues all at 0. Parameters, activations and gradients share a segment
+    # of 2 MiB; the streams of the all-gathers and of the reduce-scatters have one each.
+    assert counter(trace, "memory.reserved") == [(0, 6 * 2**20)]
+    assert summarize(trace)["peak_reserved_bytes"] == 6 * 2**20
+
+
+def test_an_unknown_allocator_gets_a_suggestion() -> None:
+    with pytest.raises(UnknownNameError, match="no allocator 'cacheing': did you mean 'caching'"):
+        run(load_scenario("lesson-zero3", ["allocator=cacheing"]))

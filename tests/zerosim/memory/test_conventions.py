@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from zerosim.errors import UnknownNameError
-from zerosim.memory.conventions import CONVENTIONS
+from zerosim.memory.conventions import CONVENTIONS, convention_of, numerics_of
+from zerosim.numerics import Numerics
 
 
 def test_the_conventions_are_those_of_the_systems() -> None:
@@ -39,3 +40,29 @@ def test_its_line_says_the_sum() -> None:
 def test_an_unknown_one_gets_a_suggestion() -> None:
     with pytest.raises(UnknownNameError, match="no byte convention 'papers': did you mean 'paper'"):
         CONVENTIONS["papers"]
+
+
+@pytest.mark.parametrize("name", [*CONVENTIONS])
+def test_its_numerics_take_its_bytes(name: str) -> None:
+    convention = CONVENTIONS[name]
+    numerics = numerics_of(convention)
+    held = (numerics.storage_bytes, numerics.reduce_bytes, numerics.optimizer_bytes)
+    assert held == (convention.parameters, convention.gradients, convention.optimizer)
+    assert convention_of(numerics, name) is convention
+
+
+def test_numerics_are_called_by_the_first_convention_with_their_bytes() -> None:
+    assert convention_of(Numerics()).name == "paper"
+    assert convention_of(Numerics("float32", "float32")).name == "adam-fp32"
+
+
+def test_a_name_that_the_bytes_do_not_bear_is_not_used() -> None:
+    assert convention_of(Numerics(), "megatron").name == "paper"
+
+
+def test_bytes_of_no_convention_are_the_scenarios_own() -> None:
+    own = convention_of(Numerics(storage_dtype="float32"))
+    assert own.line == (
+        "own: stored in float32, bfloat16 with adam, gradients kept in bfloat16, "
+        "4 + 2 + 8 = 14 B a parameter"
+    )

@@ -10,7 +10,7 @@ import pytest
 
 from zerosim.kinds import Kind
 from zerosim.memory.footprint import footprints, heaviest
-from zerosim.plan import Allocation, Axis, Plan, PlanWriter
+from zerosim.plan import Allocation, Axis, Plan, PlanWriter, uneven
 from zerosim.scenario import Scenario, load_scenario, plan_of, run
 
 Unit = Callable[..., dict[str, Any]]
@@ -68,6 +68,24 @@ def test_the_simulated_trace_has_the_same_peak_and_states(schedule: str, unit: U
         "gradients": owned.gradients,
         "optimizer": owned.optimizer,
     }
+
+
+def test_ranks_that_differ_have_entries_of_their_own() -> None:
+    writer = PlanWriter()
+    writer.compute(Kind.FORWARD, "0", allocates=(uneven("a", "activations", [4, 4, 9]),))
+    held = uneven("optimizer", "optimizer", [5, 0, 0])
+    every = footprints(Plan("p", 3, tuple(writer.ops), (Axis("world", 3),), (held,)))
+    assert [(f.first, f.last, f.peak_bytes) for f in every] == [(0, 0, 9), (1, 1, 4), (2, 2, 9)]
+    assert [f.states["optimizer"] for f in every] == [5, 0, 0]
+    assert every[2].by_kind["activations"] == 9
+
+
+def test_many_ranks_that_differ_are_followed_in_turns() -> None:
+    writer = PlanWriter()
+    writer.compute(Kind.FORWARD, "0")
+    held = uneven("optimizer", "optimizer", [*range(200)])
+    every = footprints(Plan("p", 200, tuple(writer.ops), (Axis("world", 200),), (held,)))
+    assert [f.peak_bytes for f in every] == [*range(200)]
 
 
 def test_equal_ranks_are_one_entry() -> None:

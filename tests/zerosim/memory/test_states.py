@@ -45,7 +45,7 @@ def test_a_trillion_on_1024_ranks_takes_15_gb_and_five_eighths() -> None:
     assert states(10**12, PAPER, 0, 1).nbytes == 16 * 10**12
 
 
-TABLE_1 = {
+TABLE_1: dict[float, dict[int, tuple[float, float, float]]] = {
     7.5e9: {
         1: (120, 120, 120),
         4: (52.5, 41.25, 30),
