@@ -52,7 +52,8 @@ class Layer:
     `backward_elements` are elements read and written beside the matrix products (for the roofline);
     `activations` are the elements kept for the backward, `logits` those of the output scores.
     Before the backward, `recompute_flops` are computed again and `recomputed` elements live until its
-    end. `modules`, in forward order, are what engines see that gather module by module; empty: one.
+    end; `forward_workspace` and `backward_workspace` only while the layer runs (the most at once,
+    beside what is kept). `modules`, in forward order, are what engines see that gather module by module; empty: one.
     """
 
     name: str
@@ -65,6 +66,8 @@ class Layer:
     backward_elements: int = 0
     recompute_flops: int = 0
     recomputed: int = 0
+    forward_workspace: int = 0
+    backward_workspace: int = 0
     modules: tuple[Module, ...] = ()
 
 

@@ -33,6 +33,7 @@ def forward(
 ) -> int:
     """F: computes one layer and keeps its activations (and logits) for the backward."""
     width = numerics.param_bytes
+    scratch, dropped = workspace(Kind.FORWARD, layer, numerics)
     kept = [Allocation(activations(layer), "activations", layer.activations * width)]
     if layer.logits:
         kept.append(Allocation(logits(layer), "logits", layer.logits * width))
@@ -42,8 +43,8 @@ def forward(
         after=after,
         flops=layer.forward_flops,
         memory_bytes=layer.forward_elements * width,
-        allocates=(*kept, *allocates),
-        frees=frees,
+        allocates=(*kept, *allocates, *scratch),
+        frees=(*frees, *dropped),
     )
 
 
@@ -62,16 +63,29 @@ def backward(
     """
     after = tuple(after)
     again = recompute(writer, layer, numerics, after=after)
-    dropped = (activations(layer), *((logits(layer),) if layer.logits else ()), *again)
+    scratch, dropped = workspace(Kind.BACKWARD, layer, numerics)
+    dropped = (activations(layer), *((logits(layer),) if layer.logits else ()), *again, *dropped)
     return writer.compute(
         Kind.BACKWARD,
         layer.name,
         after=after,
         flops=layer.backward_flops,
         memory_bytes=layer.backward_elements * numerics.param_bytes,
-        allocates=allocates,
+        allocates=(*allocates, *scratch),
         frees=(*dropped, *frees),
     )
+
+
+def workspace(
+    kind: Kind, layer: Layer, numerics: Numerics
+) -> tuple[tuple[Allocation, ...], tuple[str, ...]]:
+    """What an op takes and drops itself: its allocation, and the key to free, if there is any."""
+    backward = kind is Kind.BACKWARD
+    elements = layer.backward_workspace if backward else layer.forward_workspace
+    if not elements:
+        return (), ()
+    key = f"workspace.{layer.name}"
+    return (Allocation(key, "workspace", elements * numerics.param_bytes),), (key,)
 
 
 def recompute(
@@ -81,13 +95,18 @@ def recompute(
     if not layer.recompute_flops:
         return ()
     key = f"recomputed.{layer.name}"
+    scratch, dropped = workspace(Kind.RECOMPUTE, layer, numerics)
     writer.compute(
         Kind.RECOMPUTE,
         layer.name,
         after=after,
         flops=layer.recompute_flops,
         memory_bytes=layer.forward_elements * numerics.param_bytes,
-        allocates=(Allocation(key, "activations", layer.recomputed * numerics.param_bytes),),
+        allocates=(
+            Allocation(key, "activations", layer.recomputed * numerics.param_bytes),
+            *scratch,
+        ),
+        frees=dropped,
     )
     return (key,)
 
