@@ -1,4 +1,4 @@
-"""`zerosim list`: presets, schedules, clusters, engines, runs."""
+"""`zerosim list`: presets, schedules, clusters, conventions, engines, runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from zerosim.cli.output import print_json, print_table
 from zerosim.engine import ENGINES
 from zerosim.errors import RunError
 from zerosim.hardware import MACHINES
+from zerosim.memory.conventions import CONVENTIONS
 from zerosim.registry import Registry
 from zerosim.scenario import PRESETS, load_scenario, workload_of
 from zerosim.schedules import SCHEDULES
@@ -20,7 +21,10 @@ from zerosim.store import list_runs
 from zerosim.units import format_count
 
 What = Annotated[
-    str, typer.Argument(metavar="WHAT", help="presets, schedules, clusters, engines or runs.")
+    str,
+    typer.Argument(
+        metavar="WHAT", help="presets, schedules, clusters, conventions, engines or runs."
+    ),
 ]
 
 
@@ -79,6 +83,18 @@ def _clusters(_library: Path) -> list[dict[str, Any]]:
     ]
 
 
+def _conventions(_library: Path) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": c.name,
+            "bytes": f"{c.parameters} + {c.gradients} + {c.optimizer}",
+            "says": c.says,
+            "source": c.source,
+        }
+        for c in CONVENTIONS.entries.values()
+    ]
+
+
 def _engines(_library: Path) -> list[dict[str, Any]]:
     return [{"name": name} for name in ENGINES]
 
@@ -104,6 +120,7 @@ _LISTS: Final = Registry(
         "presets": _presets,
         "schedules": _schedules,
         "clusters": _clusters,
+        "conventions": _conventions,
         "engines": _engines,
         "runs": _runs,
     },

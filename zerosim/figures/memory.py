@@ -1,4 +1,4 @@
-"""Memory of one rank over time, stacked by what it is for, with its peak marked."""
+"""Memory of one rank over time, stacked by what it is for, its peak marked, what is reserved above."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ from zerosim.units import format_bytes, format_ns
 MAX_POINTS: Final = 2_000
 TOTALS: Final = ("memory.in_use", "memory.allocated", "memory.reserved")
 """What is drawn of a run that does not know kinds: the first that it has."""
+RESERVED: Final = "memory.reserved"
+"""Drawn as a line over the kinds, if the run knows it."""
 
 
 def memory(trace: Trace, rank: int, theme: Theme) -> Drawing:
-    """What `rank` holds over the run; bytes by kind if the run knows kinds, else in total."""
+    """What `rank` holds over the run; bytes by kind if the run knows kinds, else in total.
+
+    The sentence says what stands at the peak, most first.
+    """
     samples = trace.samples.filter(pl.col("rank") == rank).with_columns(
         pl.col("counter").cast(pl.String)
     )
@@ -60,8 +65,9 @@ def _thin(wide: pl.DataFrame, height: pl.Series) -> pl.DataFrame:
 def _draw(wide: pl.DataFrame, columns: list[str], begin: int, rank: int, theme: Theme) -> Drawing:
     times = (wide["time_ns"] - begin).to_list()
     heights = wide.select(pl.sum_horizontal(columns)).to_series().to_list()
+    reserved = wide[RESERVED].to_list() if RESERVED in set(wide.columns) - {*columns} else []
     peak = max(heights)
-    clock, size = time_scale(max(abs(t) for t in times)), byte_scale(peak)
+    clock, size = time_scale(max(abs(t) for t in times)), byte_scale(max(peak, *reserved, 0))
     figure = blank(theme, x=f"time, {clock.unit}", y=f"rank {rank}, {size.unit}", height=340)
     for column in columns:
         kind = column.removeprefix("memory.")
@@ -71,10 +77,35 @@ def _draw(wide: pl.DataFrame, columns: list[str], begin: int, rank: int, theme: 
               swatch.label if kind in MEMORY else kind, swatch[theme])  # fmt: skip
     at = heights.index(peak)
     _mark_peak(figure, clock(times)[at], peak / size.size, format_bytes(peak), theme)
-    when = format_ns(times[at])
-    most = max(columns, key=lambda c: wide[c][at]).removeprefix("memory.")
-    chiefly = f", chiefly {MEMORY[most].label}" if most in MEMORY else ""
-    return Drawing(figure, f"Rank {rank} peaks at {format_bytes(peak)} after {when}{chiefly}.")
+    top = size([max(peak, *reserved, 0)])[0]
+    figure.update_yaxes(range=[0, top * 1.18])
+    if reserved:
+        _line(figure, clock(times), size(reserved), [format_bytes(v) for v in reserved], theme)
+    parts = _parts({c.removeprefix("memory."): wide[c][at] for c in columns})
+    said = f"Rank {rank} peaks at {format_bytes(peak)} after {format_ns(times[at])}{parts}."
+    more = f" At most {format_bytes(max(reserved))} are reserved." if reserved else ""
+    return Drawing(figure, said + more)
+
+
+def _parts(at_peak: dict[str, int]) -> str:
+    """What stands at the peak, most first; nothing if the run does not know kinds."""
+    held = sorted(((n, kind) for kind, n in at_peak.items() if n and kind in MEMORY), reverse=True)
+    words = [f"{MEMORY[kind].label} {format_bytes(n)}" for n, kind in held]
+    return f": {', '.join(words)}" if words else ""
+
+
+def _line(
+    figure: go.Figure, x: list[float], y: list[float], texts: list[str], theme: Theme
+) -> None:
+    figure.add_scatter(
+        x=x,
+        y=y,
+        name="reserved",
+        mode="lines",
+        line={"shape": "hv", "width": 1.5, "color": INK[theme], "dash": "dot"},
+        customdata=texts,
+        hovertemplate="reserved: %{customdata}<extra></extra>",
+    )
 
 
 def _area(
@@ -110,4 +141,3 @@ def _mark_peak(figure: go.Figure, x: float, y: float, text: str, theme: Theme) -
         ay=-18,
         font={"size": 11, "color": INK[theme]},
     )
-    figure.update_yaxes(range=[0, y * 1.18])

@@ -50,6 +50,8 @@ def largest(
     low, low_peak, high = 0, 0, start
     high_peak = measured(high)
     while high_peak is not None and high_peak <= limit_bytes:
+        if high_peak == low_peak:  # the plan does not depend on it
+            return Largest(start, scenario, bounded=True)
         low, low_peak, high = high, high_peak, 2 * high
         high_peak = measured(high)
     straight = True

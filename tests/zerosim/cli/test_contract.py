@@ -182,6 +182,7 @@ def test_parity_fails_when_a_program_differs(
         ("schedules", "zero2"),
         ("clusters", "dgx-h100"),
         ("engines", "auto"),
+        ("conventions", "fsdp2-mixed"),
     ],
 )
 def test_list_names_what_there_is(answer: Json, what: str, name: str) -> None:

@@ -25,7 +25,10 @@ def test_kinds_are_stacked_in_the_order_of_the_palette(two: Trace) -> None:
 
 def test_the_peak_is_marked_and_said(two: Trace) -> None:
     drawn = memory(two, 0, "dark")
-    assert drawn.sentence == "Rank 0 peaks at 7 kB after 10 ms, chiefly gathered parameters."
+    assert drawn.sentence == (
+        "Rank 0 peaks at 7 kB after 10 ms: "
+        "gathered parameters 4 kB, parameters 2 kB, activations 1 kB."
+    )
     peak = drawn.figure.layout.annotations[0]
     assert (peak.x, peak.y, peak.text) == (10.0, 7.0, "peak 7 kB")
 
@@ -55,6 +58,28 @@ def total(values: list[int], counter: str = "memory.allocated") -> Trace:
 def test_a_run_without_kinds_shows_its_total() -> None:
     drawn = memory(total([10, 30, 20]), 0, "light")
     assert [trace.name for trace in drawn.figure.data] == ["allocated"]
+    assert drawn.sentence == "Rank 0 peaks at 30 B after 1 ns."
+
+
+def test_what_is_reserved_is_a_line_above_the_kinds(two: Trace) -> None:
+    more = {
+        "time_ns": [0, 10 * MS],
+        "rank": [0, 0],
+        "counter": ["memory.reserved"] * 2,
+        "value": [6000, 9000],
+    }
+    samples = pl.concat([two.samples, make_trace(two.spans, two.meta, more).samples])
+    drawn = memory(Trace(two.spans, samples, two.meta), 0, "light")
+    line = drawn.figure.data[-1]
+    assert (line.name, line.stackgroup, list(line.y)) == ("reserved", None, [6.0, 9.0, 9.0, 9.0])
+    assert drawn.figure.layout.yaxis.range[1] > 9.0
+    assert drawn.figure.layout.annotations[0].text == "peak 7 kB"
+    assert drawn.sentence.endswith("At most 9 kB are reserved.")
+
+
+def test_a_run_that_knows_only_what_is_reserved_shows_that_alone() -> None:
+    drawn = memory(total([10, 30, 20], "memory.reserved"), 0, "light")
+    assert [trace.name for trace in drawn.figure.data] == ["reserved"]
     assert drawn.sentence == "Rank 0 peaks at 30 B after 1 ns."
 
 

@@ -57,3 +57,8 @@ def test_what_cannot_be_planned_bounds_the_search(monkeypatch: pytest.MonkeyPatc
 def test_a_scenario_that_cannot_be_planned_itself_says_why() -> None:
     with pytest.raises(ScenarioError, match="the scenario has about 240000 ops a rank"):
         largest(load_scenario("lesson-zero3", ["layers=30000"]), "layers", DEVICE, peak)
+
+
+def test_what_does_not_depend_on_the_field_ends_the_search_where_it_began() -> None:
+    found = largest(GPT2, "layers", DEVICE, lambda _: 5)
+    assert (found.value, found.bounded) == (48, True)
