@@ -47,6 +47,8 @@ docs: setup ## write the generated pages of docs/ anew
 examples: setup ## make the example runs inside the package anew
 	$(VENV)/bin/zerosim simulate lesson-zero3 -o zerosim/examples/lesson-zero3
 	$(VENV)/bin/zerosim simulate gpt2-1.5b -o zerosim/examples/gpt2-1.5b
+	$(VENV)/bin/zerosim simulate five-parameters-old -o zerosim/examples/five-parameters-old
+	$(VENV)/bin/zerosim simulate five-parameters -o zerosim/examples/five-parameters
 	$(VENV)/bin/zerosim trace --nproc 3 lesson-zero3 -o zerosim/examples/lesson-zero3-gloo
 
 equality: setup ## run the real engines beside the plans, and write docs/equality.md anew

@@ -15,16 +15,20 @@ from zerosim.store import list_runs, load_run
 EXAMPLES = Path(zerosim.__file__).parent / "examples"
 
 
-def test_the_package_ships_three_examples_and_all_of_them_load() -> None:
+def test_the_package_ships_five_examples_and_all_of_them_load() -> None:
     stored = list_runs(EXAMPLES)
     assert [(s.id, s.problem) for s in stored] == [
+        ("five-parameters", None),
+        ("five-parameters-old", None),
         ("gpt2-1.5b", None),
         ("lesson-zero3", None),
         ("lesson-zero3-gloo", None),
     ]
 
 
-@pytest.mark.parametrize("name", ["lesson-zero3", "gpt2-1.5b"])
+@pytest.mark.parametrize(
+    "name", ["lesson-zero3", "gpt2-1.5b", "five-parameters-old", "five-parameters"]
+)
 def test_a_simulated_example_is_what_the_simulator_makes_today(name: str) -> None:
     stored = load_run(EXAMPLES / name)
     fresh = run(load_scenario(name))

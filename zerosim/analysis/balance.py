@@ -49,9 +49,36 @@ def rank_loads(trace: Trace) -> tuple[Load, ...]:
     return tuple(loads)
 
 
-def imbalance(values: tuple[int | None, ...]) -> float | None:
-    """The largest of `values` over their mean: 1.0 is even. None if any is unknown or all are 0."""
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """How evenly optimizer states are spread over `n_ranks`. 1.0 for `max_over_mean` is even."""
+
+    n_ranks: int
+    empty_ranks: int
+    largest_bytes: int
+    max_over_mean: float
+
+
+def ownership(trace: Trace) -> Ownership | None:
+    """Who owns optimizer states and who has none; None if a rank's are unknown or there are none."""
+    loads = rank_loads(trace)
+    counts = tuple(sum(b - a + 1 for a, b in load.members) for load in loads)
+    sizes = tuple(load.optimizer for load in loads)
+    ratio = imbalance(sizes, counts)
+    if ratio is None:
+        return None
+    empty = sum(n for n, nbytes in zip(counts, sizes, strict=True) if nbytes == 0)
+    return Ownership(sum(counts), empty, max(nbytes or 0 for nbytes in sizes), ratio)
+
+
+def imbalance(values: tuple[int | None, ...], counts: tuple[int, ...] = ()) -> float | None:
+    """The largest of `values` over their mean: 1.0 is even. None if any is unknown or all are 0.
+
+    `counts`: how many ranks each value stands for (one each if left out).
+    """
     known = [v for v in values if v is not None]
+    weights = counts or (1,) * len(values)
     if len(known) < len(values) or not sum(known):
         return None
-    return max(known) * len(known) / sum(known)
+    total = sum(n * v for n, v in zip(weights, known, strict=True))
+    return max(known) * sum(weights) / total

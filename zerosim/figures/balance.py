@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import plotly.graph_objects as go
 
-from zerosim.analysis.balance import Load, imbalance, rank_loads
+from zerosim.analysis.balance import Load, imbalance, ownership, rank_loads
 from zerosim.figures.palette import MEMORY, OPS, Swatch, Theme
 from zerosim.figures.scale import byte_scale, time_scale
 from zerosim.figures.theme import Drawing, blank, nothing
@@ -21,16 +21,17 @@ _STATES: Final = ("parameters", "gradients", "optimizer")
 
 
 @dataclass(frozen=True, slots=True)
-class _Bar:
-    """One bar: the rank or the range of ranks below it, and its load."""
+class Bar:
+    """One bar: the rank or the range of ranks below it, their load, and how many they are."""
 
     label: str
     load: Load
+    n_ranks: int
 
 
 def states(trace: Trace, theme: Theme) -> Drawing:
     """Bytes of parameters, gradients and optimizer states by rank, stacked."""
-    bars = [bar for bar in _bars(trace) if bar.load.parameters is not None]
+    bars = [bar for bar in bars_of(trace) if bar.load.parameters is not None]
     if not bars:
         return nothing(theme, "This run does not say which bytes each rank owns.")
     totals = [sum(getattr(bar.load, kind) for kind in _STATES) for bar in bars]
@@ -39,12 +40,18 @@ def states(trace: Trace, theme: Theme) -> Drawing:
     for kind in _STATES:
         values = [getattr(bar.load, kind) for bar in bars]
         _add(figure, MEMORY[kind], theme, bars, scale(values), [format_bytes(v) for v in values])
-    return Drawing(figure, _sentence(bars, totals, "owns", format_bytes))
+    found = ownership(trace)
+    empty = (
+        f" {found.empty_ranks} of {found.n_ranks} ranks own no optimizer states."
+        if found is not None and found.empty_ranks
+        else ""
+    )
+    return Drawing(figure, _sentence(bars, totals, "owns", format_bytes) + empty)
 
 
 def busy(trace: Trace, theme: Theme) -> Drawing:
     """How long each rank computed and communicated over the whole run, side by side."""
-    bars = [bar for bar in _bars(trace) if bar.load.compute_ns is not None]
+    bars = [bar for bar in bars_of(trace) if bar.load.compute_ns is not None]
     if not bars:
         return nothing(theme, "This run does not say when its ranks were busy.")
     computes = [bar.load.compute_ns or 0 for bar in bars]
@@ -70,9 +77,9 @@ def _named(label: str, role: str) -> Swatch:
 
 
 def _sentence(
-    bars: Sequence[_Bar], values: Sequence[int], does: str, text: Callable[[int], str]
+    bars: Sequence[Bar], values: Sequence[int], does: str, text: Callable[[int], str]
 ) -> str:
-    ratio = imbalance(tuple(values))
+    ratio = imbalance(tuple(values), tuple(bar.n_ranks for bar in bars))
     if ratio is None or max(values) == min(values):
         return f"Every rank {does} {text(max(values))}: the load is even."
     most = bars[list(values).index(max(values))]
@@ -82,7 +89,8 @@ def _sentence(
     )
 
 
-def _bars(trace: Trace) -> list[_Bar]:
+def bars_of(trace: Trace) -> list[Bar]:
+    """A bar for each rank, or where there are many, one for the ranks that do the same."""
     loads = rank_loads(trace)
     n_ranks = sum(last - first + 1 for load in loads for first, last in load.members)
     if n_ranks <= MAX_BARS:
@@ -92,8 +100,24 @@ def _bars(trace: Trace) -> list[_Bar]:
             for first, last in load.members
             for rank in range(first, last + 1)
         ]
-        return [_Bar(str(rank), load) for rank, load in sorted(each, key=lambda pair: pair[0])]
-    return [_Bar(_ranges(load), load) for load in loads]
+        return [Bar(str(rank), load, 1) for rank, load in sorted(each, key=lambda pair: pair[0])]
+    return [
+        Bar(_ranges(load), load, sum(b - a + 1 for a, b in load.members)) for load in _alike(loads)
+    ]
+
+
+def _alike(loads: Sequence[Load]) -> list[Load]:
+    """One load for all ranks that own as much and work as long; it names all of them."""
+    groups: dict[Load, list[tuple[int, int]]] = {}
+    for load in loads:
+        ranges = groups.setdefault(replace(load, rank=0, members=()), [])
+        for first, last in load.members:
+            if ranges and ranges[-1][1] == first - 1:
+                first = ranges.pop()[0]  # noqa: PLW2901 - the range goes on
+            ranges.append((first, last))
+    return [
+        replace(load, rank=ranges[0][0], members=tuple(ranges)) for load, ranges in groups.items()
+    ]
 
 
 def _ranges(load: Load) -> str:
@@ -111,7 +135,7 @@ def _add(
     figure: go.Figure,
     swatch: Swatch,
     theme: Theme,
-    bars: Sequence[_Bar],
+    bars: Sequence[Bar],
     heights: Sequence[float],
     texts: Sequence[str],
 ) -> None:

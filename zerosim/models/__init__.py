@@ -1,6 +1,7 @@
 """Models: from a few sizes to the units and layers of a workload."""
 
+from zerosim.models.listed import listed
 from zerosim.models.transformer import Sizes, transformer
 from zerosim.models.uniform import uniform
 
-__all__ = ["Sizes", "transformer", "uniform"]
+__all__ = ["Sizes", "listed", "transformer", "uniform"]

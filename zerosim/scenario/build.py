@@ -11,7 +11,7 @@ from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
 from zerosim.memory.conventions import Convention
 from zerosim.memory.conventions import convention_of as matching
-from zerosim.models import Sizes, transformer, uniform
+from zerosim.models import Sizes, listed, transformer, uniform
 from zerosim.numerics import Numerics
 from zerosim.plan import Plan
 from zerosim.scenario.scenario import Scenario
@@ -49,6 +49,13 @@ def _workload(scenario: Scenario) -> Workload:
         return uniform(
             layers=w.layers,
             hidden=w.hidden,
+            tokens=w.micro_batch * w.seq,
+            micro_batches=w.micro_batches,
+            checkpointing=w.checkpointing,
+        )
+    if w.model == "parameters":
+        return listed(
+            w.sizes or "",
             tokens=w.micro_batch * w.seq,
             micro_batches=w.micro_batches,
             checkpointing=w.checkpointing,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from zerosim.errors import ScenarioError, UnknownNameError
 
-MODELS: Final = ("uniform", "gpt", "llama")
+MODELS: Final = ("uniform", "gpt", "llama", "parameters")
 ATTENTIONS: Final = ("flash", "eager")
 CHECKPOINTING: Final = ("none", "full", "selective")
 _MAX_LAYERS: Final = 100_000
@@ -33,6 +33,7 @@ class WorkloadSection:
     ffn: int | None = None
     vocab: int | None = None
     tied: bool = False
+    sizes: str | None = None
     attention: str = "flash"
     checkpointing: str = "none"
 

@@ -12,6 +12,7 @@ from zerosim.analysis.accounting import account
 from zerosim.analysis.comparison import compare
 from zerosim.errors import ZerosimError
 from zerosim.figures import tables
+from zerosim.figures.ownership import owners
 from zerosim.figures.waterfall import waterfall
 from zerosim.units import format_ns
 from zerosim_app.components.cards import drawing, empty, page, panel, problem, tile
@@ -88,6 +89,11 @@ def register(app: Dash) -> None:
         Input("theme", "data"),
         Input("compare-ids", "data"),
     )(show_accounts)
+    app.callback(
+        Output("compare-owners", "children"),
+        Input("theme", "data"),
+        Input("compare-ids", "data"),
+    )(show_owners)
 
 
 def show_accounts(theme: str, ids: list[str | None]) -> Component | None:
@@ -105,6 +111,20 @@ def show_accounts(theme: str, ids: list[str | None]) -> Component | None:
     return drawing("fig-accounts", waterfall(named, "dark" if theme == "dark" else "light"))
 
 
+def show_owners(theme: str, ids: list[str | None]) -> Component | None:
+    """Which rank owns how much of the optimizer states, in both runs."""
+    if len(ids) != len(("a", "b")) or not all(ids):
+        return None
+    try:
+        runs = [
+            (f"{mark} · {run_id}", shelf().load(str(run_id)))
+            for mark, run_id in zip("AB", ids, strict=True)
+        ]
+    except ZerosimError as error:
+        return problem(str(error))
+    return drawing("fig-owners", owners(runs, "dark" if theme == "dark" else "light"))
+
+
 def _compared(a: str, b: str, state: CompareState) -> list[Component]:
     left, right = shelf().load(a), shelf().load(b)
     result = compare(left, right)
@@ -118,6 +138,11 @@ def _compared(a: str, b: str, state: CompareState) -> list[Component]:
             "Where the time of a step went",
             html.Div(id="compare-accounts", className="zs-accounts"),
             note="slowest rank, last complete step; each bar sums to its step",
+        ),
+        panel(
+            "Who owns the optimizer states",
+            html.Div(id="compare-owners", className="zs-accounts"),
+            note="bytes by rank; what waits for all ranks waits for the largest",
         ),
         panel(
             "The same ops in both runs",

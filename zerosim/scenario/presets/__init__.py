@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from zerosim.registry import Registry
-from zerosim.scenario.presets import gpt, gpt2, lesson, llama2
+from zerosim.scenario.presets import gpt, gpt2, lesson, llama2, ownership
 
 PRESETS: Final[Registry[dict[str, Any]]] = Registry(
-    "scenario preset", lesson.PRESETS | gpt2.PRESETS | llama2.PRESETS | gpt.PRESETS
+    "scenario preset",
+    lesson.PRESETS | gpt2.PRESETS | llama2.PRESETS | gpt.PRESETS | ownership.PRESETS,
 )
 
 __all__ = ["PRESETS"]
