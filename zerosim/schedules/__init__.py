@@ -11,6 +11,7 @@ from zerosim.schedules.colossalai import colossalai1, colossalai2
 from zerosim.schedules.colossalai.old import colossalai1_old, colossalai2_old
 from zerosim.schedules.colossalai.options import OldOptions, Stage1Options, Stage2Options
 from zerosim.schedules.ddp import DdpOptions, ddp
+from zerosim.schedules.fsdp1 import Fsdp1Options, fsdp1
 from zerosim.schedules.zero1 import Zero1Options, zero1
 from zerosim.schedules.zero2 import Zero2Options, zero2
 from zerosim.schedules.zero3 import Zero3Options, zero3
@@ -41,6 +42,7 @@ SCHEDULES: Final = Registry(
             OldOptions, colossalai2_old, "ColossalAI: whole parameters, reduced to their owners"
         ),
         "ddp": Schedule(DdpOptions, ddp, "replicas; bucketed all-reduce"),
+        "fsdp1": Schedule(Fsdp1Options, fsdp1, "torch FSDP1: a flat parameter a unit"),
         "zero1": Schedule(Zero1Options, zero1, "optimizer states sharded"),
         "zero2": Schedule(Zero2Options, zero2, "optimizer states and gradients sharded"),
         "zero3": Schedule(Zero3Options, zero3, "parameters sharded too, gathered layer by layer"),
