@@ -53,14 +53,16 @@ class Layer(nn.Module):
 
     def needed(self, name: str) -> torch.Tensor:
         """A parameter by its name in the unit."""
-        found = self._parameters[_attribute(name)]
+        found = self.optional(name)
         if found is None:
             raise RuntimeFailedError(f"parameter '{name}' of a {self.kind} layer is not set")
         return found
 
     def optional(self, name: str) -> torch.Tensor | None:
         """A parameter by its name, None where the unit has none (a bias, an untied head)."""
-        return self._parameters.get(_attribute(name))
+        # FSDP1 takes the parameter away and puts a view of its flat one there, a plain attribute.
+        found: torch.Tensor | None = getattr(self, _attribute(name), None)
+        return found
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The layer's output, in the shape of its input (token ids become `[batch, seq, hidden]`)."""

@@ -76,7 +76,7 @@ def records(draw: Draw, schedule: str, *, engine: str | None = None, equal: bool
         behaviour["stragglers"] = f"{draw(st.integers(0, world_size - 1))}:1.5"
     if not equal and draw(st.integers(0, 3)) == 0:
         behaviour["jitter"] = 0.2
-    return {
+    record = {
         "name": "random",
         "workload": draw(workloads()),
         "schedule": draw(options(schedule)),
@@ -87,11 +87,16 @@ def records(draw: Draw, schedule: str, *, engine: str | None = None, equal: bool
         },
         "numerics": {
             "dtype": draw(st.sampled_from(["float32", "bfloat16", "float64"])),
-            "grad_dtype": draw(st.sampled_from(["float32", "bfloat16"])),
+            "grad_dtype": draw(st.sampled_from([None, None, "float32", "bfloat16"])),
             "optimizer": draw(st.sampled_from(["adam", "sgd"])),
         },
         "run": behaviour,
     }
+    try:
+        plan_of(Scenario.from_dict(record))
+    except ScenarioError:
+        assume(False)  # options that do not go with so many ranks, or dtypes no engine computes in
+    return record
 
 
 Case = tuple[Scenario, Plan, Program, Trace]

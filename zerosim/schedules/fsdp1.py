@@ -6,6 +6,7 @@ _exec_order_utils.py, _limiter_utils.py), so that it decides as they do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
 from typing import Final
@@ -18,7 +19,7 @@ from zerosim.schedules import layers as share
 from zerosim.schedules.flat import Flat, FlatOps, Mesh
 from zerosim.schedules.fsdp1_hooks import Handle, Hooks
 from zerosim.schedules.knobs import knob
-from zerosim.workload import Workload
+from zerosim.workload import Unit, Workload
 
 _STRATEGIES: Final = (
     "FULL_SHARD",
@@ -30,6 +31,7 @@ _STRATEGIES: Final = (
 _HYBRID: Final = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
 _RESHARD_AFTER_FORWARD: Final = ("FULL_SHARD", "HYBRID_SHARD")
 _PREFETCHES: Final = ("BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH")
+_WRAPS: Final = ("layers", "root")
 _NODE: Final = 8
 """GPUs of a node: the ranks that torch shards over in the HYBRID strategies unless told otherwise."""
 _ALIGNMENT: Final = 16
@@ -72,27 +74,35 @@ class Fsdp1Options:
         False,
         "all micro-batches but the last run under no_sync(): whole gradients add up, unreduced",
     )
-    shard_group_size: int | None = knob(
+    wrap: str = knob(
+        "layers",
+        "what is wrapped: each layer and then the model, or the model alone (root), which is torch's "
+        "auto_wrap_policy None",
+        choices=_WRAPS,
+    )
+    shard_mesh_size: int | None = knob(
         None,
         "ranks of a group in the HYBRID strategies (device_mesh); none: a node's, 8 if that divides",
         "ranks",
+        tries=(2, 4),
     )
 
     def __post_init__(self) -> None:
         """Refuse what torch refuses, and the one group that it would leave unreduced."""
         _known("sharding_strategy", self.sharding_strategy, _STRATEGIES)
         _known("backward_prefetch", self.backward_prefetch, _PREFETCHES)
-        size = self.shard_group_size
+        _known("wrap", self.wrap, _WRAPS)
+        size = self.shard_mesh_size
         if size is None:
             return
         if self.sharding_strategy not in _HYBRID:
             raise ScenarioError(
-                f"schedule.shard_group_size is {size} with {self.sharding_strategy}: torch shards "
+                f"schedule.shard_mesh_size is {size} with {self.sharding_strategy}: torch shards "
                 f"within groups only with {' or '.join(_HYBRID)}"
             )
         if size < 2:  # noqa: PLR2004 - one rank shards nothing
             raise ScenarioError(
-                f"schedule.shard_group_size is {size}: torch turns a group of one into NO_SHARD and "
+                f"schedule.shard_mesh_size is {size}: torch turns a group of one into NO_SHARD and "
                 "leaves its gradients unreduced, so give at least 2"
             )
 
@@ -106,23 +116,28 @@ def fsdp1(
     workload: Workload, n_ranks: int, numerics: Numerics, options: Fsdp1Options, steps: int = 1
 ) -> Plan:
     """FSDP1's steps. A stored dtype that is not the computing one is torch's MixedPrecision."""
+    if numerics.grad_dtype != numerics.dtype:
+        raise ScenarioError(
+            f"numerics.grad_dtype is {numerics.grad_dtype} with dtype {numerics.dtype}: FSDP1 makes "
+            "gradients in the parameters' dtype, set reduce_dtype for the reduction"
+        )
     size = _group_size(options, n_ranks)
     sharded = size > 1 and options.sharding_strategy != "NO_SHARD"
     replicated = sharded and options.sharding_strategy in _HYBRID
     mesh = Mesh(sharded, replicated, _divides(n_ranks))
     aligned = _ALIGNMENT // numerics.param_bytes if options.use_orig_params else 1
-    partition = by_unit(workload.units, size, aligned)
-    flats = _flats(workload, partition, sharded=sharded, aligned=options.use_orig_params)
+    units = workload.units
+    if options.wrap == "root":
+        units = (Unit("root", tuple(p for unit in units for p in unit.parameters)),)
+    partition = by_unit(units, size, aligned)
+    flats = _flats(units, partition, sharded=sharded, aligned=options.use_orig_params)
     hooks = _hooks(workload, FlatOps(PlanWriter(), numerics, mesh), flats, options)
-    owned = [flat.shard for flat in flats]
-    loads = [sum(owned)] * n_ranks
+    stored = sum(flat.shard for flat in flats)
+    loads = [stored] * n_ranks
     if options.use_orig_params:
         # The optimizer sees the parameters themselves, so padding has no states.
-        loads = (
-            list(balance(partition).loads) * (n_ranks // size)
-            if sharded
-            else [workload.n_params] * n_ranks
-        )
+        every = list(balance(partition).loads) * (n_ranks // size)
+        loads = every if sharded else [workload.n_params] * n_ranks
     steady_from = _write(hooks, workload, options, loads, steps)
     ops = [op for op in hooks.ops.writer.ops if op.step <= steps]
     return Plan(
@@ -131,7 +146,7 @@ def fsdp1(
         share.steps_end(ops),
         _axes(mesh, size, n_ranks),
         (
-            Allocation("parameters", "parameters", sum(owned) * numerics.storage_bytes),
+            Allocation("parameters", "parameters", stored * numerics.storage_bytes),
             uneven("optimizer", "optimizer", [n * numerics.optimizer_bytes for n in loads]),
         ),
         steady_from,
@@ -142,13 +157,13 @@ def _group_size(options: Fsdp1Options, n_ranks: int) -> int:
     """Over how many ranks a parameter is sharded."""
     if options.sharding_strategy not in _HYBRID:
         return n_ranks
-    size = options.shard_group_size
+    size = options.shard_mesh_size
     if size is None:
         # A node's ranks: the most, up to 8, that divide the world; all of them if none do.
         return next((n for n in range(_NODE, 1, -1) if n_ranks % n == 0), n_ranks)
     if n_ranks % size:
         raise ScenarioError(
-            f"schedule.shard_group_size is {size} of {n_ranks} ranks: give a size that divides them"
+            f"schedule.shard_mesh_size is {size} of {n_ranks} ranks: give a size that divides them"
         )
     return size
 
@@ -161,10 +176,12 @@ def _divides(n_ranks: int) -> tuple[bool, bool]:
     return before > 1, n_ranks > before
 
 
-def _flats(workload: Workload, partition: Partition, *, sharded: bool, aligned: bool) -> list[Flat]:
+def _flats(
+    units: Sequence[Unit], partition: Partition, *, sharded: bool, aligned: bool
+) -> list[Flat]:
     """The flat parameter of each unit. Without alignment its padding is no part of it."""
     flats = []
-    for i, (unit, buffer) in enumerate(zip(workload.units, partition.buffers, strict=True)):
+    for i, (unit, buffer) in enumerate(zip(units, partition.buffers, strict=True)):
         numel = buffer.elements if aligned else unit.numel
         shard = buffer.elements // partition.n_ranks if sharded else numel
         flats.append(Flat(i, unit.name, numel, buffer.elements, shard))
@@ -179,8 +196,12 @@ def _root(workload: Workload) -> int | None:
 
 
 def _hooks(workload: Workload, ops: FlatOps, flats: list[Flat], options: Fsdp1Options) -> Hooks:
-    handles = {flat.unit: Handle(flat) for flat in flats if flat.numel}
-    root = _root(workload)
+    if options.wrap == "root":
+        handles = dict.fromkeys(range(len(workload.units)), Handle(flats[0]))
+        root: int | None = 0
+    else:
+        handles = {flat.unit: Handle(flat) for flat in flats if flat.numel}
+        root = _root(workload)
     return Hooks(
         ops,
         workload,

@@ -14,10 +14,11 @@ from zerosim.workload import Layer, Workload
 
 @dataclass(slots=True, eq=False)
 class Handle:
-    """What torch's FlatParamHandle remembers of a unit; `parts`: its gradients, by key.
+    """What torch's FlatParamHandle remembers of a flat parameter.
 
     `forward_due`, `backward_due`: it may be prefetched (torch's `_needs_pre_..._unshard`).
-    `at_forward`, `at_backward`: its place in the recorded orders of the forward.
+    `at_forward`, `at_backward`: its place in the recorded orders of the forward. `parts`: gradients
+    that this backward has made, by key; `made`: of which parameters (unit, index).
     """
 
     flat: Flat
@@ -29,7 +30,7 @@ class Handle:
     at_forward: int | None = None
     at_backward: int | None = None
     parts: tuple[str, ...] = ()
-    seen: frozenset[int] = frozenset()
+    made: frozenset[tuple[int, int]] = frozenset()
 
 
 # Note [Gradients are complete when autograd says so]
@@ -43,7 +44,7 @@ class Handle:
 class Hooks:
     """The state that FSDP1's hooks share, from step to step.
 
-    `root`: the unit of the outermost module. `reshard`: units are freed after the forward, and not
+    `handles`: by unit. `root`: that of the outermost module. `reshard`: units are freed after the forward, and not
     only after the backward. `views`: by layer, the units whose views were made just before it.
     `freed`: the ops after which a freed unit is out of use, while nobody has waited for them.
     """
@@ -105,24 +106,26 @@ class Hooks:
                 self._post_backward(complete)
 
     def _own(self, unit: int) -> Handle | None:
-        """The handle of a unit that is wrapped itself: neither the root nor without parameters."""
+        """The handle of a unit that is wrapped itself: neither in the root nor without parameters."""
         handle = self.handles.get(unit)
         return None if handle is self.root else handle
 
     def _compute(self, layer: Layer) -> int:
         """B: makes the gradients of the layer's parameters; one that is there already is added to."""
-        unit = self.workload.units[layer.unit]
-        used = frozenset(i for m in layer.modules for i in m.parameters)
-        used = used or frozenset(range(len(unit.parameters)))
-        handle = self.handles.get(layer.unit)
-        seen = frozenset() if handle is None else handle.seen
+        handle, unit = self.handles.get(layer.unit), self.workload.units[layer.unit]
+        used = {i for module in layer.modules for i in module.parameters}
+        needs = {(layer.unit, i) for i in used or range(len(unit.parameters))}
+        before = frozenset() if handle is None else handle.made
+        numels = {(layer.unit, i): p.numel for i, p in enumerate(unit.parameters)}
         width, key = self.ops.numerics.grad_bytes, f"gradient.{layer.unit}.{layer.name}"
-        new = sum(unit.parameters[i].numel for i in used - seen) * width
-        again = sum(unit.parameters[i].numel for i in used & seen) * width
+        new = sum(numels[p] for p in needs - before) * width
+        # A second gradient of a parameter and the sum of both are new tensors.
+        again = 2 * sum(numels[p] for p in needs & before) * width
         made = (Allocation(key, "gradients", new),) if new else ()
         added = (Allocation(f"{key}.added", "gradients", again),) if again else ()
         if handle is not None:
-            handle.parts, handle.seen = (*handle.parts, *(a.key for a in made)), seen | used
+            handle.parts = (*handle.parts, *(a.key for a in made))
+            handle.made = before | needs
         return share.backward(
             self.ops.writer,
             layer,
@@ -204,7 +207,7 @@ class Hooks:
 
     def _post_backward(self, handle: Handle) -> None:
         self.ops.flatten(handle.flat, handle.parts)
-        handle.parts, handle.seen = (), frozenset()
+        handle.parts, handle.made = (), frozenset()
         self._reshard(handle, free=self.sync or self.reshard)
         if self.backward_prefetch == "BACKWARD_POST":
             self._prefetch_before(handle)

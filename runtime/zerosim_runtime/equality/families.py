@@ -16,6 +16,7 @@ FAMILIES: Final = Registry(
     "family",
     {
         "ddp": "zerosim_runtime.equality.ddp",
+        "fsdp1": "zerosim_runtime.equality.fsdp1",
     },
 )
 

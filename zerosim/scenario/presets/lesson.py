@@ -19,6 +19,7 @@ def _lesson(schedule: dict[str, Any]) -> dict[str, Any]:
 
 PRESETS: Final[dict[str, dict[str, Any]]] = {
     "lesson-ddp": _lesson({"name": "ddp", "bucket_bytes": _LAYER_BYTES}),
+    "lesson-fsdp1": _lesson({"name": "fsdp1"}),
     "lesson-zero1": _lesson({"name": "zero1"}),
     "lesson-zero2": _lesson({"name": "zero2"}),
     "lesson-zero3": _lesson({"name": "zero3"}),
