@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -75,7 +75,20 @@ def record(
         **recording.meta,
     )
     trace = make_trace(spans, meta, samples)
-    return expand(trace) if small else trace
+    return _told_apart(expand(trace), plan) if small else trace
+
+
+def _told_apart(trace: Trace, plan: Plan) -> Trace:
+    """Groups of one shape carry out an op apart from each other: each is a collective of its own."""
+    collective = pl.col("collective")
+    for axis in plan.axes:
+        if axis.size < plan.world_size:
+            block = axis.size * axis.stride
+            group = pl.col("rank") // block * axis.stride + pl.col("rank") % axis.stride
+            of_axis = pl.col("group").cast(pl.String) == axis.name
+            apart = collective + group.cast(pl.Int64) * len(plan.ops)
+            collective = pl.when(of_axis).then(apart).otherwise(collective)
+    return replace(trace, spans=trace.spans.with_columns(collective.alias("collective")))
 
 
 def _classes(folded: Folded) -> tuple[RankClass, ...]:
