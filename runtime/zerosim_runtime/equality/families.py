@@ -17,6 +17,7 @@ FAMILIES: Final = Registry(
     {
         "ddp": "zerosim_runtime.equality.ddp",
         "fsdp1": "zerosim_runtime.equality.fsdp1",
+        "fsdp2": "zerosim_runtime.equality.fsdp2",
     },
 )
 

@@ -1,0 +1,133 @@
+"""torch's FSDP2 (`fully_shard`) beside the `fsdp2` schedule, on real ranks and on 64 fake ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any, Final
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+
+from zerosim.numerics import Numerics
+from zerosim.scenario import Scenario, numerics_of, workload_of
+from zerosim.schedules.fsdp2 import Fsdp2Options
+from zerosim_runtime.equality.case import Case, scenario_of
+from zerosim_runtime.equality.fsdp2_cases import CASES
+from zerosim_runtime.equality.marked import batches, marked_model
+from zerosim_runtime.equality.seen import Seen
+from zerosim_runtime.equality.watch import Record, watching
+from zerosim_runtime.model import Batch, Model
+from zerosim_runtime.rank import dtype_of
+
+__all__ = ["CASES", "NEEDS", "observe"]
+NEEDS: Final = ("torch",)
+
+
+def observe(case: Case, rank: int) -> list[Seen]:
+    """Train the case's model under fully_shard and return what this rank was seen to do."""
+    scenario, record = scenario_of(case), Record()
+    options = Fsdp2Options(**scenario.schedule.options)
+    mesh = _mesh(options, case.world_size)
+    # Tensors of fake ranks are fake too, unless fully_shard is to make a mesh, which must be real.
+    fake = case.fake and mesh_is_given(options)
+    with FakeTensorMode() if fake else nullcontext():
+        model = _wrapped(scenario, options, mesh, record)
+        with watching(record):
+            for batch in batches(scenario, record, rank):
+                _micro_batch(model, batch, scenario, options, record)
+    return record.seen
+
+
+def mesh_is_given(options: Fsdp2Options) -> bool:
+    """Whether fully_shard makes no mesh of its own (it does to reshard to fewer ranks)."""
+    return options.reshard_after_forward is None or isinstance(options.reshard_after_forward, bool)
+
+
+def _mesh(options: Fsdp2Options, world_size: int) -> DeviceMesh:
+    shards = options.shard_mesh_size or world_size
+    if shards == world_size:
+        return init_device_mesh("cpu", (world_size,), mesh_dim_names=("shard",))
+    names = ("replicate", "shard")
+    return init_device_mesh("cpu", (world_size // shards, shards), mesh_dim_names=names)
+
+
+def _wrapped(
+    scenario: Scenario, options: Fsdp2Options, mesh: DeviceMesh, record: Record
+) -> FSDPModule:
+    """The model after the calls that a user would write for these options."""
+    numerics = numerics_of(scenario)
+    model = _stored(marked_model(scenario, record), numerics)
+    if scenario.workload.checkpointing == "full":
+        _checkpoint(model, scenario)
+    arguments: dict[str, Any] = {
+        "mesh": mesh,
+        "reshard_after_forward": options.reshard_after_forward,
+        "mp_policy": _policy(numerics),
+    }
+    layers = list(_layers(model, scenario)) if options.wrap == "layers" else []
+    blocks: list[FSDPModule] = [fully_shard(layer, **arguments) for layer in layers]
+    root: FSDPModule = fully_shard(model, **arguments)
+    if options.keep_last_layer:
+        blocks[-1].set_reshard_after_forward(False)
+    if options.set_separate_reduce_scatter_group:
+        root.set_separate_reduce_scatter_group()
+    root.set_reduce_scatter_max_input_buffers(options.set_reduce_scatter_max_input_buffers)
+    _prefetch(blocks, options)
+    return root
+
+
+def _stored(model: Model, numerics: Numerics) -> Model:
+    """The model with its parameters in the dtype in which they are stored."""
+    dtype = dtype_of(numerics.storage_dtype)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(dtype)
+    return model
+
+
+def _policy(numerics: Numerics) -> MixedPrecisionPolicy:
+    return MixedPrecisionPolicy(
+        param_dtype=dtype_of(numerics.dtype),
+        reduce_dtype=dtype_of(numerics.reduce_dtype),
+    )
+
+
+def _checkpoint(model: Model, scenario: Scenario) -> None:
+    """Recompute each block inside its unit; the root's own layers are not recomputed."""
+    for i, layer in enumerate(workload_of(scenario).layers):
+        if layer.recompute_flops:
+            model.layers[i] = checkpoint_wrapper(model.layers[i])
+
+
+def _layers(model: Model, scenario: Scenario) -> Iterator[nn.Module]:
+    workload = workload_of(scenario)
+    for module, layer in zip(model.layers, workload.layers, strict=True):
+        if workload.units[layer.unit].name != "root":
+            yield module
+
+
+def _prefetch(blocks: list[FSDPModule], options: Fsdp2Options) -> None:
+    ahead = options.set_modules_to_forward_prefetch
+    before = options.set_modules_to_backward_prefetch
+    for i, block in enumerate(blocks):
+        if ahead:
+            block.set_modules_to_forward_prefetch(blocks[i + 1 : i + 1 + ahead])
+        if before:
+            block.set_modules_to_backward_prefetch(blocks[max(0, i - before) : i][::-1])
+
+
+def _micro_batch(
+    model: FSDPModule, batch: Batch, scenario: Scenario, options: Fsdp2Options, record: Record
+) -> None:
+    last = record.micro_batch == scenario.workload.micro_batches - 1
+    model.set_requires_gradient_sync(last or options.set_requires_gradient_sync)
+    model.set_requires_all_reduce(last or options.set_requires_all_reduce)
+    model.set_reshard_after_backward(last or options.set_reshard_after_backward)
+    loss: torch.Tensor = model(batch)  # type: ignore[operator] # an FSDPModule is an nn.Module too
+    loss.backward()  # type: ignore[no-untyped-call] # torch has no types for it
+    if last:
+        model.zero_grad()  # type: ignore[attr-defined] # same

@@ -1,0 +1,106 @@
+"""FSDP2's groups: rows by torch.chunk, ranks without any, and what the padding costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.plan import at_rank
+from zerosim.scenario import load_scenario, plan_of, workload_of
+from zerosim.schedules.fsdp2.groups import Calls, chunk, owned, wrapping
+from zerosim.workload import Layer, Parameter, Unit, Workload
+
+
+def rows(n_rows: int, n_ranks: int) -> list[int]:
+    parameter = Parameter("p", (n_rows,))
+    return [owned(parameter, n_ranks, rank) for rank in range(n_ranks)]
+
+
+# Check cases E6 and E7.
+def test_trailing_ranks_may_own_no_row() -> None:
+    assert rows(5, 8) == [1, 1, 1, 1, 1, 0, 0, 0]
+    assert rows(10, 8) == [2, 2, 2, 2, 2, 0, 0, 0]
+
+
+# Check case E8.
+def test_the_rows_of_a_vocabulary_of_50257() -> None:
+    assert rows(50257, 64) == [786] * 63 + [739]
+    assert chunk(Parameter("p", (50257,)), 64) * 64 == 50304
+    assert rows(50257, 1024) == [50] * 1005 + [7] + [0] * 18
+
+
+# Check case E9.
+def test_a_norm_of_1600_leaves_224_of_1024_ranks_empty() -> None:
+    assert rows(1600, 1024) == [2] * 800 + [0] * 224
+
+
+def test_a_row_is_a_whole_slice_of_the_first_dimension() -> None:
+    assert chunk(Parameter("p", (5, 3)), 2) == 9
+    assert chunk(Parameter("scalar", ()), 4) == 1
+    assert chunk(Parameter("none", (0, 3)), 4) == 0
+
+
+# semantics.md D: measured on torch's fake backend, 36,069,376 instead of 30,740,800 elements.
+@pytest.mark.parametrize(
+    ("n_ranks", "percent"), [(256, 5.3), (512, 14.7), (1024, 17.3), (4096, 92)]
+)
+def test_the_padding_of_a_gpt2_xl_block(n_ranks: int, percent: float) -> None:
+    workload = workload_of(load_scenario("gpt2-1.5b", []))
+    group = wrapping(workload, Calls(n_ranks, 0, n_ranks, n_ranks, wrap_layers=True)).inner[0]
+    assert group.numel == 30_740_800
+    if n_ranks == 1024:
+        assert group.elements == 36_069_376
+    assert 100 * (group.elements / group.numel - 1) == pytest.approx(percent, abs=0.5)
+
+
+def test_a_unit_used_here_and_there_belongs_to_the_root() -> None:
+    units = tuple(Unit(name, (Parameter("p", (4,)),)) for name in ("shared", "a", "b"))
+    layers = tuple(Layer(str(i), unit, 1, 1, 1) for i, unit in enumerate((0, 1, 1, 0, 2)))
+    found = wrapping(Workload("w", units, layers, 1), Calls(2, 0, 2, 2, wrap_layers=True))
+    assert found.root is not None
+    assert found.root.label == "shared"
+    assert [group.label for group in found.inner] == ["a", "b"]
+
+
+def test_only_real_rows_have_optimizer_states_and_replicas_have_the_same() -> None:
+    words = [
+        "schedule=fsdp2",
+        "hidden=3",
+        "layers=1",
+        "world_size=8",
+        "shard_mesh_size=4",
+        "dtype=float32",
+    ]
+    found = plan_of(load_scenario("lesson-zero3", words))
+    parameters, optimizer = found.persistent
+    # A row of the weight (3) and of the bias (1) each for three ranks; the fourth stores padding.
+    assert [parameters.at(rank) // 4 for rank in range(8)] == [4] * 8
+    assert [optimizer.at(rank) // 8 for rank in range(8)] == [4, 4, 4, 0, 4, 4, 4, 0]
+    update = found.ops[-1].memory_bytes_by_rank
+    assert update is not None
+    assert [at_rank(update, rank) for rank in (2, 3, 7)] == [4 * 24, 0, 0]
+
+
+# Check case C4: 3Ψ(N-1)/N where the padding is nothing.
+def test_a_step_sends_three_times_the_parameters() -> None:
+    found = plan_of(load_scenario("lesson-zero3", ["schedule=fsdp2", "hidden=64", "world_size=8"]))
+    sent = sum((op.elements or 0) * 7 / 8 for op in found.ops if op.kind in COMMUNICATION)
+    assert sent == 3 * (3 * (64 * 64 + 64)) * 7 / 8
+
+
+# Check case C7.
+@pytest.mark.parametrize(
+    ("word", "gathers", "reductions"),
+    [
+        ("steps=1", 2 * 3 * 3, 3 * 3),
+        ("set_requires_gradient_sync=false", 2 * 3 * 3, 3),
+        # After the first forward only the backward gathers, once a micro-batch.
+        ("set_reshard_after_backward=false", 3 + 3 * 3, 3 * 3),
+    ],
+)
+def test_three_micro_batches_gather_and_reduce_so_often(
+    word: str, gathers: int, reductions: int
+) -> None:
+    ops = plan_of(load_scenario("lesson-zero3", ["schedule=fsdp2", "micro_batches=3", word])).ops
+    assert sum(op.kind is Kind.ALL_GATHER for op in ops) == gathers
+    assert sum(op.kind is Kind.REDUCE_SCATTER for op in ops) == reductions
