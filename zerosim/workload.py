@@ -73,7 +73,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A model and its micro-batch. `attention` is (layers, hidden, sequence), for model FLOPs."""
+    """A model and its micro-batch. `attention` is (layers, hidden, sequence), for model FLOPs.
+
+    `counted_flops`: model FLOPs of a micro-batch, in full and causal, where they were counted.
+    """
 
     name: str
     units: tuple[Unit, ...]
@@ -81,6 +84,7 @@ class Workload:
     tokens: int
     micro_batches: int = 1
     attention: tuple[int, int, int] | None = None
+    counted_flops: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         """Refuse an empty model and a layer of no unit."""
@@ -98,11 +102,13 @@ class Workload:
         return sum(unit.numel for unit in self.units)
 
     def model_flops(self, *, causal: bool = False) -> int:
-        """Model FLOPs of one rank and step: 6 per parameter and token, plus attention.
+        """Model FLOPs of one rank and step: as counted, else 6 per parameter and token, plus attention.
 
         Attention is 12·layers·hidden·seq per token, half of it if `causal` (PaLM's convention,
         arXiv 2204.02311 appendix B).
         """
+        if self.counted_flops is not None:
+            return self.counted_flops[causal] * self.micro_batches
         per_token = 6 * self.n_params
         if self.attention is not None:
             n_layers, hidden, sequence = self.attention

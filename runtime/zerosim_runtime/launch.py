@@ -82,6 +82,10 @@ def as_real(scenario: Scenario, *, nproc: int, steps: int) -> Scenario:
     """The scenario that real ranks carry out: so many of them and of steps, all at their own speed."""
     if nproc < 1:
         raise ScenarioError(f"nproc is {nproc}: give at least 1")
+    if scenario.workload.record is not None:
+        raise ScenarioError(
+            "real ranks cannot build the model 'extracted': give uniform, gpt or llama"
+        )
     for dtype in (scenario.numerics.dtype, scenario.numerics.grad_dtype):
         if dtype is not None and dtype not in TRAINABLE:
             raise ScenarioError(f"real ranks cannot train in {dtype}: give {', '.join(TRAINABLE)}")

@@ -1,7 +1,8 @@
 """Models: from a few sizes to the units and layers of a workload."""
 
+from zerosim.models.extracted import Use, extracted
 from zerosim.models.listed import listed
 from zerosim.models.transformer import Sizes, transformer
 from zerosim.models.uniform import uniform
 
-__all__ = ["Sizes", "listed", "transformer", "uniform"]
+__all__ = ["Sizes", "Use", "extracted", "listed", "transformer", "uniform"]

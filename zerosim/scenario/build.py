@@ -11,7 +11,7 @@ from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
 from zerosim.memory.conventions import Convention
 from zerosim.memory.conventions import convention_of as matching
-from zerosim.models import Sizes, listed, transformer, uniform
+from zerosim.models import Sizes, Use, extracted, listed, transformer, uniform
 from zerosim.numerics import Numerics
 from zerosim.plan import Plan
 from zerosim.scenario.scenario import Scenario
@@ -45,6 +45,9 @@ def workload_of(scenario: Scenario) -> Workload:
 
 def _workload(scenario: Scenario) -> Workload:
     w = scenario.workload
+    if w.record is not None:
+        width = dtype_bytes(scenario.numerics.dtype)
+        return extracted(w.record, Use(w.micro_batch, w.micro_batches, width, w.checkpointing))
     if w.model == "uniform":
         return uniform(
             layers=w.layers,

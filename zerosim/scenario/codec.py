@@ -12,6 +12,7 @@ from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.hardware import MACHINES
 from zerosim.memory.conventions import CONVENTIONS
 from zerosim.scenario.sections import (
+    EXTRACTED_FIELDS,
     ClusterSection,
     NumericsSection,
     RunSection,
@@ -59,6 +60,8 @@ def section_to(section: Any) -> dict[str, Any]:  # noqa: ANN401 - any section re
     if isinstance(section, ScheduleSection):
         options = SCHEDULES[section.name].options(**section.options)
         return {"name": section.name} | _present(asdict(options))
+    if isinstance(section, WorkloadSection) and section.record is not None:
+        return {name: getattr(section, name) for name in EXTRACTED_FIELDS}
     return _present(asdict(section))
 
 
@@ -133,6 +136,12 @@ def _value(hint: Any, place: str, value: Any) -> Any:  # noqa: ANN401 - types ar
     if value is None and optional:
         return None
     wanted = kinds[0]
+    if get_origin(wanted) is dict:
+        if not isinstance(value, Mapping):
+            raise ScenarioError(
+                f"{place} is {value!r}: give a table (workload.file=FILE reads one)"
+            )
+        return dict(value)
     if bool in kinds and len(kinds) > 1:
         truth = isinstance(value, bool) or str(value).lower() in ("true", "false")
         wanted = bool if truth else next(kind for kind in kinds if kind is not bool)

@@ -12,6 +12,7 @@ import orjson
 
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.scenario.codec import SECTIONS, apply, schedule_from, section_from, section_to
+from zerosim.scenario.model_file import inlined, parted, with_model
 from zerosim.scenario.presets import PRESETS
 from zerosim.scenario.sections import (
     ClusterSection,
@@ -67,8 +68,10 @@ class Scenario:
 def load_scenario(source: str, words: Iterable[str] = ()) -> Scenario:
     """A scenario from a preset's name, a TOML file, a `run.json` or a run directory.
 
-    `words` are `--set` words. Raises UnknownNameError, ScenarioError.
+    `words` are `--set` words; `workload.file=FILE` puts an extracted model in. Raises
+    UnknownNameError, ScenarioError.
     """
+    models, rest = parted(words)
     if source in PRESETS:
         record: Mapping[str, Any] = {"name": source, **PRESETS[source]}
     else:
@@ -79,7 +82,9 @@ def load_scenario(source: str, words: Iterable[str] = ()) -> Scenario:
             raise ScenarioError(
                 f"cannot read scenario '{source}': {reason}; check the path"
             ) from None
-    return Scenario.from_dict(record).with_set(words)
+    for model in models:
+        record = with_model(record, model, Path())
+    return Scenario.from_dict(record).with_set(rest)
 
 
 def _file(path: Path) -> Mapping[str, Any]:
@@ -99,7 +104,7 @@ def _file(path: Path) -> Mapping[str, Any]:
     try:
         if is_header:
             return _from_run(orjson.loads(text), path)
-        return {"name": path.stem, **tomllib.loads(text.decode())}
+        return inlined({"name": path.stem, **tomllib.loads(text.decode())}, path.parent)
     except (ValueError, RecursionError) as error:  # what both parsers and the decoder raise
         raise ScenarioError(f"cannot read scenario '{path}' ({error}): mend the file") from None
 

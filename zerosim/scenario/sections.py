@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from zerosim.errors import ScenarioError, UnknownNameError
 
-MODELS: Final = ("uniform", "gpt", "llama", "parameters")
+MODELS: Final = ("uniform", "gpt", "llama", "parameters", "extracted")
+EXTRACTED_FIELDS: Final = ("model", "micro_batch", "micro_batches", "checkpointing", "record")
+"""What can be said about an extracted model; the rest is in its record."""
 ATTENTIONS: Final = ("flash", "eager")
 CHECKPOINTING: Final = ("none", "full", "selective")
 _MAX_LAYERS: Final = 100_000
@@ -20,6 +22,7 @@ class WorkloadSection:
 
     `attention`: flash keeps no scores, eager does. `checkpointing` drops activations and computes
     them again: full keeps a layer's input alone, selective drops the scores of an eager attention.
+    `record`: what `zerosim extract` wrote about the model `extracted`.
     """
 
     model: str = "uniform"
@@ -36,9 +39,10 @@ class WorkloadSection:
     sizes: str | None = None
     attention: str = "flash"
     checkpointing: str = "none"
+    record: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse sizes below one."""
+        """Refuse sizes below one, and what an extracted model cannot be told."""
         for name in ("layers", "hidden", "micro_batch", "micro_batches", "seq", "heads"):
             _at_least_one("workload", name, getattr(self, name))
         for name in ("kv_heads", "ffn", "vocab"):
@@ -49,6 +53,13 @@ class WorkloadSection:
         _one_of("checkpointing", self.checkpointing, CHECKPOINTING)
         if self.layers > _MAX_LAYERS:
             raise ScenarioError(f"workload.layers is {self.layers}: give at most {_MAX_LAYERS}")
+        if (self.model == "extracted") != (self.record is not None):
+            raise ScenarioError(
+                f"workload.model is '{self.model}' {'with' if self.record else 'without'} a record: "
+                "set workload.file=FILE, as `zerosim extract` wrote it, for the model 'extracted'"
+            )
+        if self.record is not None:
+            _refuse_sizes(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +130,21 @@ class RunSection:
             raise ScenarioError(f"run.seed is {self.seed}: give 0 or more")
         if not 0 <= self.jitter <= 1:
             raise ScenarioError(f"run.jitter is {self.jitter}: give a share from 0 to 1")
+
+
+def _refuse_sizes(section: WorkloadSection) -> None:
+    for field_ in fields(section):
+        value = getattr(section, field_.name)
+        if field_.name not in EXTRACTED_FIELDS and value != field_.default:
+            raise ScenarioError(
+                f"workload.{field_.name} is {value}, but the model was extracted with its own: "
+                "extract it again with another"
+            )
+    if section.checkpointing == "selective":
+        raise ScenarioError(
+            "workload.checkpointing is selective, which needs to know the scores of an extracted "
+            "model's attention: give none or full"
+        )
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -1,0 +1,275 @@
+"""What one forward and backward of a module does: segments in order of use, counted op by op.
+
+# Note [Whose backward it is]
+Autograd numbers its nodes as the forward makes them. The number at which each module was entered
+and left is noted, so that an op of the backward belongs to the module that made its node. What a
+checkpoint of the model's own computes again belongs to the module whose backward asked for it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+
+from zerosim_runtime.extraction.units import Wrapped
+
+_NO_TRAFFIC: Final = frozenset({"detach", "empty", "empty_like", "empty_strided", "new_empty"})
+_ROWS: Final = frozenset({"embedding", "index", "index_select", "gather"})
+"""These read no more than they write."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A module with direct parameters, as it is called in a segment (None: what no module does).
+
+    `masked_flops`: FLOPs of the forward that a causal mask makes needless.
+    """
+
+    path: str
+    module: nn.Module | None
+    forward_flops: int = 0
+    backward_flops: int = 0
+    masked_flops: int = 0
+
+
+@dataclass(slots=True)
+class Segment:
+    """A stretch of the forward inside one unit; `call` tells two calls of one unit apart.
+
+    `kept`: elements saved for the backward, by dtype. `traffic_bytes`: read and written beside the
+    matrix products (forward, backward). `inputs`: elements that come into the unit.
+    """
+
+    unit: int
+    call: int
+    calls: list[Call] = field(default_factory=list)
+    used: set[int] = field(default_factory=set)
+    kept: dict[torch.dtype, int] = field(default_factory=dict)
+    traffic_bytes: list[int] = field(default_factory=lambda: [0, 0])
+    inputs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """Where an op belongs; `attention`: its FLOPs are already counted by its shapes."""
+
+    segment: Segment
+    call: Call
+    attention: bool = False
+
+
+class Counter(TorchDispatchMode):
+    """Counts while it is active; `segments` is the answer."""
+
+    def __init__(self, root: nn.Module, units: tuple[Wrapped, ...], given: object) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+        self.segments: list[Segment] = []
+        self._unit_of = {id(unit.module): i for i, unit in enumerate(units)}
+        self._paths = {id(m): path for path, m in root.named_modules()}
+        self._parameters = {_storage(p): id(p) for p in root.parameters()}
+        held = [*root.parameters(), *root.buffers(), *_tensors(given)]
+        self._seen = {_storage(tensor) for tensor in held}
+        self._alive: list[torch.Tensor] = []  # else another storage could get the number of one
+        self._stack: list[tuple[int, int, nn.Module]] = []
+        self._n_calls = 0
+        self._numbers: list[int] = []
+        self._contexts: list[_Context] = []
+        self._in_attention = False
+        self._in_backward = False
+
+    @contextmanager
+    def hooked(self, root: nn.Module) -> Iterator[None]:
+        """Watch every module's forward, what autograd saves, and calls of attention."""
+        handles = []
+        for module in root.modules():
+            handles += [
+                module.register_forward_pre_hook(self._enter, prepend=True, with_kwargs=True),
+                module.register_forward_hook(self._leave, always_call=True),
+            ]
+        saved = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor)
+        try:
+            with saved, _Attention(self):
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def backward(self, outputs: list[torch.Tensor]) -> None:
+        """Run the backward from `outputs`, each with a gradient of ones, counting it."""
+        ones = [torch.ones_like(output) for output in outputs]
+        self._in_backward = True
+        with self:
+            torch.autograd.backward(outputs, ones)
+
+    def __torch_dispatch__(
+        self,
+        func: Any,  # noqa: ANN401 - torch's own signature
+        types: Any,  # noqa: ANN401 - same
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - same
+        """Carry out one op, and count it where it belongs."""
+        del types
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        if func is torch.ops.prim.device.default:
+            return out
+        packet = func._overloadpacket  # noqa: SLF001 - as torch's own counter does
+        context = self._context()
+        if not self._in_backward:
+            context.segment.used.update(
+                number
+                for tensor in _tensors((args, kwargs))
+                if (number := self._parameters.get(_storage(tensor))) is not None
+            )
+        if packet in flop_registry:
+            flops = 0 if context.attention else flop_registry[packet](*args, **kwargs, out_val=out)
+            self._add(context.call, flops)
+        elif not func.is_view and packet.__name__ not in _NO_TRAFFIC and not context.attention:
+            touched = (out, out) if packet.__name__ in _ROWS else (args, kwargs, out)
+            nbytes = sum(t.numel() * t.element_size() for t in _tensors(touched))
+            context.segment.traffic_bytes[self._in_backward] += nbytes
+        return out
+
+    def attention(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
+        """FLOPs of the forward of one call, each score counted; they are added here."""
+        flops: int = sdpa_flop_count(query.shape, key.shape, value.shape)
+        call = self._context().call
+        call.forward_flops += flops
+        if any(t.requires_grad for t in (query, key, value)):
+            # Four products of the forward's size against its two; a fused kernel recomputes a fifth.
+            call.backward_flops += 2 * flops
+        return flops
+
+    @contextmanager
+    def inside_attention(self, masked_flops: int) -> Iterator[None]:
+        """Ops that belong to one call of attention, which is already counted."""
+        self._context().call.masked_flops += masked_flops
+        self._in_attention = True
+        self._note()
+        try:
+            yield
+        finally:
+            self._in_attention = False
+            self._note()
+
+    def _add(self, call: Call, flops: int) -> None:
+        if self._in_backward:
+            call.backward_flops += flops
+        else:
+            call.forward_flops += flops
+
+    def _context(self) -> _Context:
+        """Of the op that is running: by its node in the backward, else by the modules around it."""
+        if self._in_backward:
+            node: Any = torch._C._current_autograd_node()  # noqa: SLF001 - no public way
+            number = -1 if node is None else node._sequence_nr()  # noqa: SLF001 - same
+            at = max(0, bisect_right(self._numbers, number) - 1)
+            return self._contexts[at]
+        return self._here()
+
+    def _here(self) -> _Context:
+        segment = self._segment()
+        return _Context(segment, self._call(segment), self._in_attention)
+
+    def _segment(self) -> Segment:
+        unit, call, _ = self._stack[-1]
+        if not self.segments or self.segments[-1].call != call:
+            self.segments.append(Segment(unit, call))
+        return self.segments[-1]
+
+    def _call(self, segment: Segment) -> Call:
+        """The innermost module that was entered in this segment, else the one before, else nobody's."""
+        for _, _, module in reversed(self._stack):
+            for known in segment.calls:
+                if known.module is module:
+                    return known
+        if not segment.calls:
+            segment.calls.append(Call("", None))
+        return segment.calls[-1]
+
+    def _note(self) -> None:
+        self._numbers.append(torch._C._autograd._get_sequence_nr())  # noqa: SLF001 - no public way
+        self._contexts.append(self._here())
+
+    def _enter(self, module: nn.Module, args: object, kwargs: object) -> None:
+        if id(module) in self._unit_of:
+            self._n_calls += 1
+            self._stack.append((self._unit_of[id(module)], self._n_calls, module))
+            if self._unit_of[id(module)]:
+                entering = (t for t in _tensors((args, kwargs)) if t.is_floating_point())
+                self._segment().inputs += sum(t.numel() for t in entering)
+        else:
+            unit, call, _ = self._stack[-1]
+            self._stack.append((unit, call, module))
+        if _has_own(module):
+            segment = self._segment()
+            if all(known.module is not module for known in segment.calls):
+                segment.calls.append(Call(self._paths[id(module)], module))
+            self._note()
+
+    def _leave(self, module: nn.Module, args: object, output: object) -> None:
+        del module, args, output
+        self._stack.pop()
+        if self._stack:
+            self._note()
+
+    def _pack(self, tensor: torch.Tensor) -> torch.Tensor:
+        storage = _storage(tensor)
+        if storage not in self._seen and self._stack:
+            self._seen.add(storage)
+            self._alive.append(tensor.detach())
+            kept = self._segment().kept
+            elements = tensor.untyped_storage().nbytes() // tensor.element_size()
+            kept[tensor.dtype] = kept.get(tensor.dtype, 0) + elements
+        return tensor
+
+
+class _Attention(torch.overrides.TorchFunctionMode):
+    """Counts scaled_dot_product_attention by its shapes, as if no mask left anything out."""
+
+    def __init__(self, counter: Counter) -> None:
+        super().__init__()
+        self.counter = counter
+
+    def __torch_function__(
+        self,
+        func: Any,  # noqa: ANN401 - torch's own signature
+        types: Any,  # noqa: ANN401 - same
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - same
+        """Call `func`; what attention does inside is not counted again."""
+        del types
+        kwargs = kwargs or {}
+        if func is not nn.functional.scaled_dot_product_attention:
+            return func(*args, **kwargs)
+        query, key, value = (*args, *(kwargs[k] for k in ("query", "key", "value") if k in kwargs))[
+            :3
+        ]
+        causal = kwargs.get("is_causal", len(args) > 5 and args[5])  # noqa: PLR2004 - its place
+        flops = self.counter.attention(query, key, value)
+        with self.counter.inside_attention(flops // 2 if causal else 0):
+            return func(*args, **kwargs)
+
+
+def _has_own(module: nn.Module) -> bool:
+    return any(p is not None for p in module._parameters.values())  # noqa: SLF001 - no public way
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    number: int = tensor.untyped_storage()._cdata  # noqa: SLF001 - fake storages have no address
+    return number
+
+
+def _tensors(tree: object) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
