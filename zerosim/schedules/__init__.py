@@ -11,6 +11,7 @@ from zerosim.schedules.colossalai import colossalai1, colossalai2
 from zerosim.schedules.colossalai.old import colossalai1_old, colossalai2_old
 from zerosim.schedules.colossalai.options import OldOptions, Stage1Options, Stage2Options
 from zerosim.schedules.ddp import DdpOptions, ddp
+from zerosim.schedules.deepspeed3 import DeepSpeed3Options, deepspeed_3
 from zerosim.schedules.fsdp1 import Fsdp1Options, fsdp1
 from zerosim.schedules.fsdp2 import Fsdp2Options, fsdp2
 from zerosim.schedules.zero1 import Zero1Options, zero1
@@ -45,6 +46,9 @@ SCHEDULES: Final = Registry(
         "ddp": Schedule(DdpOptions, ddp, "replicas; bucketed all-reduce"),
         "fsdp1": Schedule(Fsdp1Options, fsdp1, "torch FSDP1: a flat parameter a unit"),
         "fsdp2": Schedule(Fsdp2Options, fsdp2, "torch's fully_shard: each module by its rows"),
+        "deepspeed-3": Schedule(
+            DeepSpeed3Options, deepspeed_3, "DeepSpeed ZeRO-3: gathered by module, as recorded"
+        ),
         "zero1": Schedule(Zero1Options, zero1, "optimizer states sharded"),
         "zero2": Schedule(Zero2Options, zero2, "optimizer states and gradients sharded"),
         "zero3": Schedule(Zero3Options, zero3, "parameters sharded too, gathered layer by layer"),

@@ -18,7 +18,7 @@ from zerosim_runtime.equality.watch import Record, mark
 class Shape:
     """What a scenario does not say: biases, whether the input has a gradient, how layers checkpoint.
 
-    `checkpointing` is None, `reentrant` or `non-reentrant`, around every layer.
+    `checkpointing` is None, `reentrant` or `non-reentrant`, around every block (or uniform layer).
     """
 
     bias: bool = True
@@ -111,7 +111,8 @@ class Model(nn.Module):
     def forward(self, x: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The mean loss of a micro-batch."""
         for layer in self.layers:
-            if self.shape.checkpointing is None:
+            # As in a workload, embeddings and head keep what they need.
+            if self.shape.checkpointing is None or isinstance(layer, Embedding | Head):
                 x = layer(x)
             else:
                 reentrant = self.shape.checkpointing == "reentrant"
