@@ -24,6 +24,7 @@ class Handle:
     flat: Flat
     gathered: bool = False
     prefetched: bool = False
+    viewed: bool = False
     forward_due: bool = False
     backward_due: bool = False
     in_backward: bool = False
@@ -81,7 +82,7 @@ class Hooks:
         self.views.clear()
         for each in self.handles.values():
             each.forward_due = self.forward_prefetch
-            each.prefetched, each.at_backward = False, None
+            each.prefetched, each.viewed, each.at_backward = False, False, None
         self.layer = 0
         self._pre_forward(self.root)
         for unit, run in groupby(enumerate(self.workload.layers), lambda pair: pair[1].unit):
@@ -145,8 +146,9 @@ class Hooks:
         if missing:
             self.ops.gather(handle.flat)
             handle.gathered = True
-        if forward and not any(handle in made for made in self.views.values()):
+        if forward and not handle.viewed:
             self.views.setdefault(self.layer, []).append(handle)
+            handle.viewed = True
 
     def _reshard(self, handle: Handle, *, free: bool) -> None:
         if self.ops.mesh.sharded and free:

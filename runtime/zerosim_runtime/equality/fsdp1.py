@@ -92,6 +92,7 @@ def _case(
     numerics: dict[str, Any] | None = None,
     *,
     steps: int = 2,
+    fake: bool = False,
     reduced: bool = False,
     **options: Any,  # noqa: ANN401 - knobs, by name
 ) -> Case:
@@ -101,7 +102,7 @@ def _case(
         "numerics": numerics or {"dtype": "float32"},
         "run": {"steps": steps},
     }
-    return Case(name, "fsdp1", n_ranks, scenario, reduced=reduced)
+    return Case(name, "fsdp1", n_ranks, scenario, fake=fake, reduced=reduced)
 
 
 CASES: Final[tuple[Case, ...]] = (
@@ -183,4 +184,15 @@ CASES: Final[tuple[Case, ...]] = (
         shard_mesh_size=4,
     ),
     _case("four-ranks", 4, _LLAMA, forward_prefetch=True),
+    _case("64-ranks", 64, _GPT, fake=True, forward_prefetch=True, reduced=True),
+    _case("64-ranks-original", 64, _LLAMA, _BFLOAT16, fake=True, use_orig_params=True),
+    _case(
+        "64-ranks-hybrid",
+        64,
+        _GPT | {"micro_batches": 2},
+        fake=True,
+        sharding_strategy="HYBRID_SHARD",
+        shard_mesh_size=8,
+        no_sync=True,
+    ),
 )

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import BackwardPrefetch, FullyShardedDataParallel, ShardingStrategy
 from torch.distributed.fsdp._limiter_utils import _FreeEventQueue
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from zerosim.kinds import Kind
+from zerosim.numerics import Numerics
 from zerosim.plan import Plan
 from zerosim.scenario import plan_of
 from zerosim.schedules.fsdp1 import Fsdp1Options
+from zerosim.schedules.fsdp1 import fsdp1 as fsdp1_plan
+from zerosim.workload import Layer, Parameter, Unit, Workload
 from zerosim_runtime.equality import fsdp1
 from zerosim_runtime.equality.case import Case, scenario_of
 from zerosim_runtime.equality.marked import batches
-from zerosim_runtime.equality.watch import Record
+from zerosim_runtime.equality.seen import Seen, compared, planned
+from zerosim_runtime.equality.watch import Record, mark, watching
 
 HIDDEN = 512
 LAYER_BYTES = (HIDDEN * HIDDEN + HIDDEN) * 4
@@ -164,3 +170,74 @@ def test_the_allocator_peaks_where_the_plan_does(
         real = real_peak(case)
     # What layers keep and compute with is small here, and is not FSDP1's.
     assert real == pytest.approx(planned_peak(plan_of(scenario_of(case))), rel=0.01)
+
+
+class Block(nn.Module):
+    """A layer that says when it is called, so that it may be called again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor, record: Record, name: str) -> torch.Tensor:
+        record.begun(name)
+        return mark(record, name, self.linear(torch.tanh(x)))
+
+
+class Chain(nn.Module):
+    """Blocks called in the order `calls`."""
+
+    def __init__(self, calls: Sequence[int], arguments: dict[str, Any]) -> None:
+        super().__init__()
+        self.calls = calls
+        self.blocks = nn.ModuleList(
+            FullyShardedDataParallel(Block(), **arguments) for _ in set(calls)
+        )
+
+    def forward(self, x: torch.Tensor, record: Record) -> torch.Tensor:
+        for i, block in enumerate(self.calls):
+            x = self.blocks[block](x, record, str(i))
+        return x.sum()
+
+
+def seen_in_chain(calls: Sequence[int], arguments: dict[str, Any]) -> list[Seen]:
+    record = Record()
+    engine = FullyShardedDataParallel(Chain(calls, arguments), **arguments)
+    with watching(record):
+        for record.step in (1, 2, 3):
+            engine(torch.ones(2, 4), record).backward()
+            engine.zero_grad()
+    return record.seen
+
+
+@pytest.mark.runtime
+@pytest.mark.parametrize("calls", [(0, 1, 0, 2), (0, 1, 2, 0, 1, 3)], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"forward_prefetch": True},
+        {"backward_prefetch": "BACKWARD_POST"},
+        {"sharding_strategy": "SHARD_GRAD_OP"},
+    ],
+    ids=str,
+)
+def test_a_module_that_is_called_twice_is_gathered_and_reduced_as_torch_does(
+    calls: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    weights = (Parameter("weight", (4, 4)), Parameter("bias", (4,)))
+    workload = Workload(
+        "chain",
+        tuple(Unit(str(i), weights) for i in sorted(set(calls))),
+        tuple(Layer(str(i), unit, 1, 2, 3) for i, unit in enumerate(calls)),
+        tokens=2,
+    )
+    made = fsdp1_plan(workload, 2, Numerics("float32", "float32"), Fsdp1Options(**options), 3)
+    arguments = {
+        "sharding_strategy": ShardingStrategy[options.get("sharding_strategy", "FULL_SHARD")],
+        "backward_prefetch": BackwardPrefetch[options.get("backward_prefetch", "BACKWARD_PRE")],
+        "forward_prefetch": options.get("forward_prefetch", False),
+        "device_id": torch.device("cpu"),
+    }
+    with fake_ranks(2):
+        assert compared(planned(made, 0), seen_in_chain(calls, arguments)) is None

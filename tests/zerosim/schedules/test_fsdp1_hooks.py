@@ -8,7 +8,10 @@ import pytest
 
 from tests.zerosim.schedules.test_fsdp1 import GPT, LAYERS, plan
 from zerosim.kinds import Kind
+from zerosim.numerics import Numerics
 from zerosim.plan import Op, Plan
+from zerosim.schedules.fsdp1 import Fsdp1Options, fsdp1
+from zerosim.workload import Layer, Parameter, Unit, Workload
 
 
 def step(made: Plan, number: int = 2) -> list[Op]:
@@ -89,3 +92,15 @@ def test_a_parameter_used_twice_makes_two_gradients_and_their_sum() -> None:
         "gradient.0.emb": 4 * 8 * 4,  # positions; the head has made the table's already
         "gradient.0.emb.added": 2 * 11 * 8 * 4,
     }
+
+
+def test_a_unit_without_parameters_is_neither_gathered_nor_reduced() -> None:
+    weight = (Parameter("weight", (8, 8)),)
+    workload = Workload(
+        "gaps",
+        (Unit("a", weight), Unit("none", ()), Unit("b", weight)),
+        tuple(Layer(name, unit, 1, 2, 3) for unit, name in enumerate(("0", "1", "2"))),
+        tokens=1,
+    )
+    made = fsdp1(workload, 2, Numerics(), Fsdp1Options())
+    assert made.order == "AGa F0 F1 AGb F2 AGb AGa B2 RSb B1 B0 RSa OPT"
