@@ -12,6 +12,8 @@ from zerosim.schedules.colossalai.old import colossalai1_old, colossalai2_old
 from zerosim.schedules.colossalai.options import OldOptions, Stage1Options, Stage2Options
 from zerosim.schedules.ddp import DdpOptions, ddp
 from zerosim.schedules.deepspeed3 import DeepSpeed3Options, deepspeed_3
+from zerosim.schedules.deepspeed12 import deepspeed1, deepspeed2
+from zerosim.schedules.deepspeed12.options import DeepSpeedOptions
 from zerosim.schedules.fsdp1 import Fsdp1Options, fsdp1
 from zerosim.schedules.fsdp2 import Fsdp2Options, fsdp2
 from zerosim.schedules.zero1 import Zero1Options, zero1
@@ -44,11 +46,15 @@ SCHEDULES: Final = Registry(
             OldOptions, colossalai2_old, "ColossalAI: whole parameters, reduced to their owners"
         ),
         "ddp": Schedule(DdpOptions, ddp, "replicas; bucketed all-reduce"),
-        "fsdp1": Schedule(Fsdp1Options, fsdp1, "torch FSDP1: a flat parameter a unit"),
-        "fsdp2": Schedule(Fsdp2Options, fsdp2, "torch's fully_shard: each module by its rows"),
+        "deepspeed-1": Schedule(DeepSpeedOptions, deepspeed1, "DeepSpeed: flat optimizer slices"),
+        "deepspeed-2": Schedule(
+            DeepSpeedOptions, deepspeed2, "DeepSpeed: flat gradient slices too"
+        ),
         "deepspeed-3": Schedule(
             DeepSpeed3Options, deepspeed_3, "DeepSpeed ZeRO-3: gathered by module, as recorded"
         ),
+        "fsdp1": Schedule(Fsdp1Options, fsdp1, "torch FSDP1: a flat parameter a unit"),
+        "fsdp2": Schedule(Fsdp2Options, fsdp2, "torch's fully_shard: each module by its rows"),
         "zero1": Schedule(Zero1Options, zero1, "optimizer states sharded"),
         "zero2": Schedule(Zero2Options, zero2, "optimizer states and gradients sharded"),
         "zero3": Schedule(Zero3Options, zero3, "parameters sharded too, gathered layer by layer"),

@@ -1,0 +1,104 @@
+"""The knobs of DeepSpeed ZeRO-1 and ZeRO-2, as in the `zero_optimization` of a ds_config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from zerosim.errors import ScenarioError
+from zerosim.numerics import Numerics
+from zerosim.schedules.deepspeed12.ipg import ALIGNMENT
+from zerosim.schedules.knobs import knob
+
+_DTYPES: Final = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+"""DeepSpeed's names of the dtypes that it trains and communicates in, and torch's."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeepSpeedOptions:
+    """Names and defaults of DeepSpeed 0.19.8 (runtime/zero/config.py)."""
+
+    reduce_bucket_size: int = knob(
+        500_000_000,
+        "gradients are reduced before a bucket would grow past this",
+        "elements",
+        tries=(1, 40, 300),
+    )
+    overlap_comm: bool = knob(
+        False,
+        "reduce on a stream of its own while the backward runs; one reduction at a time, "
+        "and a second bucket buffer",
+    )
+    contiguous_gradients: bool = knob(
+        True, "copy gradients into a bucket buffer that is allocated whole"
+    )
+    reduce_scatter: bool = knob(True, "reduce slices to their owners; false: the bucket in place")
+    use_multi_rank_bucket_allreduce: bool = knob(
+        True, "all-reduce the slices of all owners at once; false: one reduce for each owner"
+    )
+    round_robin_gradients: bool = knob(False, "deal parameters to ranks before they are flattened")
+    parameter_alignment: bool = knob(False, "start each parameter at a multiple of 16 bytes")
+    compute_grad_norm: bool = knob(True, "all-reduce the gradients' norm before the update")
+    communication_data_type: str | None = knob(
+        None, "dtype in which gradients are reduced; none: that of the run", choices=(*_DTYPES,)
+    )
+    allgather_bucket_size: int = knob(
+        500_000_000,
+        "no effect: DeepSpeed gathers all parameters at once wherever torch can",
+        "elements",
+        tries=(2, 64),
+    )
+    allgather_partitions: bool = knob(True, "no effect: DeepSpeed reads it nowhere")
+
+    def __post_init__(self) -> None:
+        """Refuse what DeepSpeed refuses."""
+        if self.reduce_bucket_size < 1:
+            raise ScenarioError(
+                f"schedule.reduce_bucket_size is {self.reduce_bucket_size}: "
+                "DeepSpeed takes elements greater than 0"
+            )
+        if self.allgather_bucket_size < 0 or self.allgather_bucket_size % ALIGNMENT:
+            raise ScenarioError(
+                f"schedule.allgather_bucket_size is {self.allgather_bucket_size}: DeepSpeed takes "
+                f"a multiple of nccl_start_alignment_factor, {ALIGNMENT}"
+            )
+        if self.communication_data_type not in (None, *_DTYPES):
+            raise ScenarioError(
+                f"schedule.communication_data_type is '{self.communication_data_type}': "
+                f"DeepSpeed takes {', '.join(_DTYPES)}"
+            )
+
+
+def communication_dtype(options: DeepSpeedOptions, numerics: Numerics) -> str:
+    """The dtype in which gradients are reduced, by torch's name.
+
+    DeepSpeed's own default is the dtype of the run, whatever gradients are accumulated in.
+    """
+    if options.communication_data_type is not None:
+        return _DTYPES[options.communication_data_type]
+    own = numerics.reduce_dtype != numerics.grad_dtype
+    return numerics.reduce_dtype if own else numerics.dtype
+
+
+def check_numerics(stage: int, numerics: Numerics) -> None:
+    """Refuse dtypes that DeepSpeed does not train in, or in another optimizer than this one."""
+    if numerics.dtype not in _DTYPES.values():
+        raise ScenarioError(
+            f"numerics.dtype is '{numerics.dtype}': DeepSpeed trains in "
+            f"{', '.join(_DTYPES.values())}"
+        )
+    if numerics.storage_dtype != numerics.dtype:
+        raise ScenarioError(
+            f"numerics.storage_dtype is '{numerics.storage_dtype}': DeepSpeed stores parameters as "
+            f"they compute; leave it out"
+        )
+    if numerics.grad_dtype not in (numerics.dtype, "float32"):
+        raise ScenarioError(
+            f"numerics.grad_dtype is '{numerics.grad_dtype}': DeepSpeed accumulates gradients of "
+            f"{numerics.dtype} in {numerics.dtype} or float32"
+        )
+    if stage == 1 and numerics.grad_dtype != numerics.dtype:
+        raise ScenarioError(
+            f"numerics.grad_dtype is '{numerics.grad_dtype}': deepspeed-1 would run DeepSpeed's "
+            f"BF16_Optimizer, which is not modelled; give {numerics.dtype}, or take deepspeed-2"
+        )
