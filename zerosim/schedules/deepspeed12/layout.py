@@ -13,6 +13,7 @@ from zerosim.plan import Allocation, ByRank
 from zerosim.schedules.deepspeed12 import ipg
 from zerosim.schedules.deepspeed12.options import (
     DeepSpeedOptions,
+    accumulated,
     check_numerics,
     communication_dtype,
 )
@@ -84,6 +85,7 @@ def layout(
     workload: Workload, n_ranks: int, numerics: Numerics, options: DeepSpeedOptions, stage: int
 ) -> Layout:
     """Cut parameters into slices and gradients into buckets. Raises ScenarioError for dtypes."""
+    numerics = accumulated(options, numerics)
     check_numerics(stage, numerics)
     slots = defined(workload)
     buffer = ipg.flat(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from zerosim.errors import ScenarioError
@@ -42,6 +42,11 @@ class DeepSpeedOptions:
     communication_data_type: str | None = knob(
         None, "dtype in which gradients are reduced; none: that of the run", choices=(*_DTYPES,)
     )
+    grad_accum_dtype: str | None = knob(
+        None,
+        "dtype in which ZeRO-2 accumulates gradients (section data_types); none: the gradients'",
+        choices=(*_DTYPES,),
+    )
     allgather_bucket_size: int = knob(
         500_000_000,
         "no effect: DeepSpeed gathers all parameters at once wherever torch can",
@@ -62,11 +67,24 @@ class DeepSpeedOptions:
                 f"schedule.allgather_bucket_size is {self.allgather_bucket_size}: DeepSpeed takes "
                 f"a multiple of nccl_start_alignment_factor, {ALIGNMENT}"
             )
-        if self.communication_data_type not in (None, *_DTYPES):
-            raise ScenarioError(
-                f"schedule.communication_data_type is '{self.communication_data_type}': "
-                f"DeepSpeed takes {', '.join(_DTYPES)}"
-            )
+        for name in ("communication_data_type", "grad_accum_dtype"):
+            given = getattr(self, name)
+            if given not in (None, *_DTYPES):
+                raise ScenarioError(
+                    f"schedule.{name} is '{given}': DeepSpeed takes {', '.join(_DTYPES)}"
+                )
+
+
+def accumulated(options: DeepSpeedOptions, numerics: Numerics) -> Numerics:
+    """The numerics, with gradients in the dtype in which they are accumulated."""
+    if options.grad_accum_dtype is None:
+        return numerics
+    own = numerics.reduce_dtype != numerics.grad_dtype
+    return replace(
+        numerics,
+        grad_dtype=_DTYPES[options.grad_accum_dtype],
+        reduce_dtype=numerics.reduce_dtype if own else "",
+    )
 
 
 def communication_dtype(options: DeepSpeedOptions, numerics: Numerics) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.zerosim.schedules.deepspeed12.models import (
@@ -114,7 +116,7 @@ def test_float32_accumulation_keeps_the_slice_alone() -> None:
 
 def test_zero1_holds_all_gradients_at_once_and_zero2_does_not() -> None:
     many = layers_of(*[P] * 8)
-    knobs = {"reduce_bucket_size": P, "numerics": BFLOAT16, "n_ranks": 8}
+    knobs: dict[str, Any] = {"reduce_bucket_size": P, "numerics": BFLOAT16, "n_ranks": 8}
     stage1, stage2 = plan(1, many, **knobs), plan(2, many, **knobs)
     bucket, activation = 2 * P, 2
     assert peak(stage1) == 8 * 2 * P + bucket + activation  # in the first layer's backward

@@ -52,6 +52,12 @@ def test_dtypes_that_it_does_not_run_are_refused(
         plan(stage, layers_of(4), numerics=numerics)
 
 
+def test_accumulation_in_float32_can_be_asked_for_in_either_place() -> None:
+    knob = plan(2, layers_of(4, 8), numerics=Numerics(), grad_accum_dtype="fp32")
+    section = plan(2, layers_of(4, 8), numerics=Numerics("bfloat16", "float32"))
+    assert knob == section
+
+
 def test_gradients_travel_in_the_dtype_of_the_run_unless_told_otherwise() -> None:
     plain, accumulated = Numerics("bfloat16", "bfloat16"), Numerics("bfloat16", "float32")
     reduced = Numerics("bfloat16", "bfloat16", reduce_dtype="float32")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.zerosim.schedules.deepspeed12.models import BFLOAT16, P, layers_of, plan, sizes
@@ -23,7 +25,7 @@ def test_a_bucket_of_one_layer_is_reduced_inside_the_next_layers_backward() -> N
 
 
 def test_each_owner_can_have_a_reduce_of_its_slice() -> None:  # D9
-    knobs = {"reduce_bucket_size": P, "use_multi_rank_bucket_allreduce": False}
+    knobs: dict[str, Any] = {"reduce_bucket_size": P, "use_multi_rank_bucket_allreduce": False}
     assert sizes(plan(2, THREE, **knobs)) == "RED 1P, RED 0.5P, RED 0.5P, RED 1P, AG 3P"
     dealt = plan(2, THREE, **knobs, round_robin_gradients=True)
     assert sizes(dealt) == "RED 0.5P, RED 0.5P, RED 1P, RED 1P, AG 3P"
@@ -73,7 +75,7 @@ def test_compute_waits_for_the_reduction_before_the_one_that_it_starts() -> None
 
 
 def test_the_host_waits_for_the_device_before_each_reduce_to_an_owner() -> None:
-    knobs = {"overlap_comm": True, "reduce_bucket_size": P}
+    knobs: dict[str, Any] = {"overlap_comm": True, "reduce_bucket_size": P}
     ops = plan(2, THREE, **knobs, use_multi_rank_bucket_allreduce=False).ops
     waits = [op.name for op in ops if op.kind is Kind.WAIT]
     assert waits == ["wait2", "wait1", "wait1", "wait0", "wait", "waitnorm"]
