@@ -110,11 +110,16 @@ def megatron_bucket_size(n_ranks: int) -> int:
     return max(40_000_000, 1_000_000 * n_ranks)
 
 
-def megatron(units: Sequence[Unit], n_ranks: int, bucket_size: float | None = None) -> Partition:
+def megatron(
+    units: Sequence[Unit],
+    n_ranks: int,
+    bucket_size: float | None = None,
+    padding: int = MEGATRON_END,
+) -> Partition:
     """Parameters in reverse order, each start aligned to 64 elements; each rank owns a slice a bucket.
 
     A bucket closes once it holds `bucket_size` elements or more (None: max(40e6, 1e6·n_ranks),
-    infinity: never) and is padded to a multiple of lcm(n_ranks, 128).
+    infinity: never) and is padded to a multiple of lcm(n_ranks, `padding`).
     """
     cap = megatron_bucket_size(n_ranks) if bucket_size is None else bucket_size
     parameters = parameters_of(units)
@@ -126,6 +131,6 @@ def megatron(units: Sequence[Unit], n_ranks: int, bucket_size: float | None = No
             end = 0
         buckets[-1].append(i)
         end = padded(end, MEGATRON_START) + parameters[i].numel
-    multiple = lcm(n_ranks, MEGATRON_END) // n_ranks
+    multiple = lcm(n_ranks, padding) // n_ranks
     aligned = (laid(parameters, bucket, MEGATRON_START) for bucket in buckets)
     return Partition(n_ranks, tuple(cut(members, n_ranks, multiple) for members in aligned))

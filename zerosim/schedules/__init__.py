@@ -16,6 +16,8 @@ from zerosim.schedules.deepspeed12 import deepspeed1, deepspeed2
 from zerosim.schedules.deepspeed12.options import DeepSpeedOptions
 from zerosim.schedules.fsdp1 import Fsdp1Options, fsdp1
 from zerosim.schedules.fsdp2 import Fsdp2Options, fsdp2
+from zerosim.schedules.megatron import megatron
+from zerosim.schedules.megatron.options import MegatronOptions
 from zerosim.schedules.zero1 import Zero1Options, zero1
 from zerosim.schedules.zero2 import Zero2Options, zero2
 from zerosim.schedules.zero3 import Zero3Options, zero3
@@ -55,6 +57,11 @@ SCHEDULES: Final = Registry(
         ),
         "fsdp1": Schedule(Fsdp1Options, fsdp1, "torch FSDP1: a flat parameter a unit"),
         "fsdp2": Schedule(Fsdp2Options, fsdp2, "torch's fully_shard: each module by its rows"),
+        "megatron": Schedule(
+            MegatronOptions,
+            megatron,
+            "Megatron-LM's distributed optimizer: whole float32 gradients",
+        ),
         "zero1": Schedule(Zero1Options, zero1, "optimizer states sharded"),
         "zero2": Schedule(Zero2Options, zero2, "optimizer states and gradients sharded"),
         "zero3": Schedule(Zero3Options, zero3, "parameters sharded too, gathered layer by layer"),

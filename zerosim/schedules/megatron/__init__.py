@@ -1,0 +1,252 @@
+"""Megatron-LM's distributed optimizer: contiguous buffers in buckets, each rank owns a slice of every one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import inf, lcm
+from typing import Final
+
+from zerosim.kinds import Kind
+from zerosim.numerics import Numerics
+from zerosim.partition import megatron as laid_out
+from zerosim.partition import megatron_bucket_size
+from zerosim.plan import Allocation, Axis, Plan, PlanWriter
+from zerosim.schedules import layers as share
+from zerosim.schedules import ready
+from zerosim.schedules.megatron.options import MegatronOptions
+from zerosim.schedules.norm import gradient_norm, scalar
+from zerosim.units import dtype_bytes
+from zerosim.workload import Workload
+
+_HIGH_BUSBW: Final = 2**16
+
+
+@dataclass(slots=True)
+class _Engine:
+    """One rank's engine: what never changes, then what is live while the plan is written.
+
+    `dtype`: of the gradient buffer; `numel`: elements of each parameter; `buckets`: of each bucket,
+    padding included; `names`: how buckets are called; `bucket_of`: the bucket of a parameter. `gathers`: by bucket, its gather in this step, and
+    `waited` those a forward has waited for. `reduced`: reduce-scatters of this step.
+    """
+
+    writer: PlanWriter
+    workload: Workload
+    n_ranks: int
+    numerics: Numerics
+    options: MegatronOptions
+    dtype: str
+    numel: tuple[int, ...]
+    buckets: tuple[int, ...]
+    names: tuple[str, ...]
+    bucket_of: dict[int, int]
+    uses: tuple[tuple[int, ...], ...]
+    gathers: dict[int, int] = field(default_factory=dict)
+    waited: set[int] = field(default_factory=set)
+    reduced: list[int] = field(default_factory=list)
+
+    @property
+    def own(self) -> int:
+        """Elements that a rank owns, padding included."""
+        return sum(self.buckets) // self.n_ranks
+
+    @property
+    def width(self) -> int:
+        """Bytes of one gradient in the buffer."""
+        return dtype_bytes(self.dtype)
+
+
+def megatron(
+    workload: Workload, n_ranks: int, numerics: Numerics, options: MegatronOptions, steps: int = 1
+) -> Plan:
+    """The step of `use_distributed_optimizer`; gradients stay whole, in a buffer of their own."""
+    engine = _engine(workload, n_ranks, numerics, options)
+    writer, every = engine.writer, sum(engine.buckets)
+    for writer.step in range(1, steps + 1):
+        writer.micro_batch = 0
+        _zero_gradients(engine)
+        for writer.micro_batch in range(workload.micro_batches):
+            _forward(engine)
+            _backward(engine, last=writer.micro_batch == workload.micro_batches - 1)
+        _update(engine)
+    held = (
+        Allocation("parameters", "parameters", every * numerics.storage_bytes),
+        Allocation("gradients", "gradients", every * engine.width),
+        Allocation("optimizer", "optimizer", engine.own * numerics.optimizer_bytes),
+    )
+    ops = share.steps_end(writer.ops)
+    # The first forward finds parameters that need no gather.
+    steady = 2 if options.overlap_param_gather else 1
+    return Plan("megatron", n_ranks, ops, (Axis("world", n_ranks),), held, steady)
+
+
+def _engine(
+    workload: Workload, n_ranks: int, numerics: Numerics, options: MegatronOptions
+) -> _Engine:
+    size = inf
+    if options.overlap_grad_reduce:
+        size = options.bucket_size or megatron_bucket_size(n_ranks)
+    padding = lcm(128, _HIGH_BUSBW) if options.pad_buckets_for_high_nccl_busbw else 128
+    layout = laid_out(workload.units, n_ranks, size, padding)
+    in_fp32 = options.grad_reduce_in_fp32
+    if in_fp32 is None:
+        in_fp32 = numerics.dtype == "bfloat16"
+    members = tuple(tuple(m.parameter for m in buffer.members) for buffer in layout.buffers)
+    units = ready.unit_names(workload)
+    return _Engine(
+        writer=PlanWriter(),
+        workload=workload,
+        n_ranks=n_ranks,
+        numerics=numerics,
+        options=options,
+        dtype="float32" if in_fp32 else numerics.reduce_dtype,
+        numel=tuple(p.numel for unit in workload.units for p in unit.parameters),
+        buckets=tuple(buffer.elements for buffer in layout.buffers),
+        names=tuple(ready.label(units, parameters) for parameters in members),
+        bucket_of={i: k for k, parameters in enumerate(members) for i in parameters},
+        uses=ready.used(workload),
+    )
+
+
+def _zero_gradients(engine: _Engine) -> None:
+    """zero_grad_buffer, before anything else of a step."""
+    engine.gathers.clear()
+    engine.waited.clear()
+    engine.reduced.clear()
+    nbytes = sum(engine.buckets) * engine.width
+    engine.writer.compute(Kind.OTHER, "zero_grad", name="zero_grad", memory_bytes=nbytes)
+
+
+def _forward(engine: _Engine) -> None:
+    writer = engine.writer
+    gathers = engine.options.overlap_param_gather and writer.step > 1
+    for layer, parameters in zip(engine.workload.layers, engine.uses, strict=True):
+        needs = [
+            _finish_gather(engine, bucket)
+            for bucket in dict.fromkeys(engine.bucket_of[i] for i in parameters)
+            if gathers and bucket not in engine.waited
+        ]
+        share.forward(writer, layer, engine.numerics, after=needs)
+
+
+def _finish_gather(engine: _Engine, bucket: int) -> int:
+    """The computing stream waits for a bucket, and the next one (the bucket before it) is sent off."""
+    if bucket not in engine.gathers:
+        engine.gathers[bucket] = _gather(engine, bucket, "all_gather")
+    engine.waited.add(bucket)
+    following = bucket - 1
+    if following >= 0 and following not in engine.gathers:
+        engine.gathers[following] = _gather(engine, following, "all_gather")
+    return engine.gathers[bucket]
+
+
+def _gather(engine: _Engine, bucket: int, stream: str) -> int:
+    return engine.writer.collective(
+        Kind.ALL_GATHER,
+        engine.names[bucket],
+        elements=engine.buckets[bucket],
+        dtype=engine.numerics.dtype,
+        # NCCL's stream waits for what the computing stream has been given so far.
+        after=(_last_computed(engine),),
+        stream=stream,
+        bucket=bucket,
+    )
+
+
+def _last_computed(engine: _Engine) -> int:
+    return next(op.id for op in reversed(engine.writer.ops) if op.stream == "compute")
+
+
+def _backward(engine: _Engine, *, last: bool) -> None:
+    writer = engine.writer
+    missing = Counter(engine.bucket_of.values())
+    plan = zip(
+        engine.workload.layers, ready.made(engine.uses), ready.ready(engine.uses), strict=True
+    )
+    for layer, made, done in reversed(list(plan)):
+        held = tuple(_gradients(engine, made, done))
+        b = share.backward(writer, layer, engine.numerics, allocates=held)
+        _accumulate(engine, b, layer.name, done, made)
+        for i in done:
+            bucket = engine.bucket_of[i]
+            missing[bucket] -= 1
+            if last and engine.options.overlap_grad_reduce and not missing[bucket]:
+                _reduce(engine, bucket, "reduce_scatter")
+    if last and not engine.options.overlap_grad_reduce:
+        for bucket in range(len(engine.buckets)):
+            _reduce(engine, bucket, "compute")
+
+
+def _gradients(
+    engine: _Engine, made: tuple[int, ...], done: tuple[int, ...]
+) -> Iterator[Allocation]:
+    """What a backward makes: one gradient at a time goes into the buffer; shared ones stay longer."""
+    numel, width = engine.numel, engine.numerics.grad_bytes
+    at_once = [numel[i] for i in made if i in done]
+    if at_once:
+        yield Allocation("gradient", "gradients", max(at_once) * width)
+    for i in made:
+        if i not in done:
+            yield Allocation(f"gradient.{i}", "gradients", numel[i] * width)
+
+
+def _accumulate(
+    engine: _Engine, after: int, layer: str, done: tuple[int, ...], made: tuple[int, ...]
+) -> None:
+    """main_grad.add_(grad): into the buffer, and the gradient is dropped."""
+    moved = sum(engine.numel[i] for i in done) * (engine.numerics.grad_bytes + 2 * engine.width)
+    frees = [f"gradient.{i}" for i in done if i not in made]
+    if any(i in done for i in made):
+        frees.append("gradient")
+    if done:
+        engine.writer.compute(
+            Kind.COPY, layer, after=(after,), memory_bytes=moved, frees=tuple(frees)
+        )
+
+
+def _reduce(engine: _Engine, bucket: int, stream: str) -> None:
+    """The buffer's part is scaled by 1/N in place and reduce-scattered."""
+    elements = engine.buckets[bucket]
+    scaled = engine.writer.compute(
+        Kind.COPY,
+        engine.names[bucket],
+        memory_bytes=2 * elements * engine.width,
+        bucket=bucket,
+    )
+    reduced = engine.writer.collective(
+        Kind.REDUCE_SCATTER,
+        engine.names[bucket],
+        elements=elements,
+        dtype=engine.dtype,
+        after=(scaled,),
+        stream=stream,
+        bucket=bucket,
+    )
+    engine.reduced.append(reduced)
+
+
+def _update(engine: _Engine) -> None:
+    """The norm, OPT on this rank's slices, a cast into its parameters, and (if not later) the gathers."""
+    writer, numerics, own = engine.writer, engine.numerics, engine.own
+    after = tuple(engine.reduced)
+    frees: tuple[str, ...] = ()
+    if engine.width < 4:  # noqa: PLR2004 - bytes of a float32
+        held = Allocation("main_gradients", "workspace", own * 4)
+        moved = own * (engine.width + 4)
+        copied = writer.compute(
+            Kind.COPY, "main", after=after, memory_bytes=moved, allocates=(held,)
+        )
+        after, frees = (copied,), (held.key,)
+    if numerics.dtype == "float16":
+        after = (scalar(writer, "overflow", after=after),)
+    if engine.options.clip_grad:
+        after = (gradient_norm(writer, own * engine.width, after=after),)
+    nbytes = own * (numerics.update_bytes - numerics.reduce_bytes + engine.width)
+    updated = writer.compute(Kind.OPTIMIZER, "", after=after, memory_bytes=nbytes, frees=frees)
+    cast = own * (4 + numerics.param_bytes)
+    writer.compute(Kind.COPY, "parameters", after=(updated,), memory_bytes=cast)
+    if not engine.options.overlap_param_gather:
+        for bucket in range(len(engine.buckets)):
+            _gather(engine, bucket, "compute")
