@@ -1,11 +1,15 @@
-"""The gradient norm before an update: each rank's part, one number all-reduced, and the host waits."""
+"""What stands around an update: gradients cast to float32, their norm, and a number all ranks agree on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from zerosim.kinds import Kind
 from zerosim.plan import ByRank, PlanWriter
+
+FLOAT32: Final = 4
+"""Bytes of a float32, in which masters and their gradients are."""
 
 
 def scalar(writer: PlanWriter, unit: str, *, after: Iterable[int], dtype: str = "float32") -> int:
@@ -14,6 +18,11 @@ def scalar(writer: PlanWriter, unit: str, *, after: Iterable[int], dtype: str = 
         Kind.ALL_REDUCE, unit, elements=1, dtype=dtype, after=after, stream="compute"
     )
     return writer.wait((reduced,), unit)
+
+
+def cast_bytes(elements: int, width: int) -> int:
+    """Bytes that a cast between float32 and elements of `width` bytes reads and writes; none to itself."""
+    return elements * (width + FLOAT32) if width != FLOAT32 else 0
 
 
 def gradient_norm(

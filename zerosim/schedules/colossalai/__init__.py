@@ -12,7 +12,7 @@ from zerosim.schedules.colossalai.buckets import cut
 from zerosim.schedules.colossalai.engine import Engine, micro_batch, take
 from zerosim.schedules.colossalai.gather import gather_updated
 from zerosim.schedules.colossalai.options import LowLevelOptions, Stage1Options, Stage2Options
-from zerosim.schedules.norm import gradient_norm, scalar
+from zerosim.schedules.norm import FLOAT32, cast_bytes, gradient_norm, scalar
 from zerosim.schedules.ready import Flush
 from zerosim.workload import Workload
 
@@ -128,20 +128,20 @@ def _update(engine: Engine) -> int:
     if numerics.dtype == "float16":
         # The loss scaler asks all ranks whether any of them has an overflow.
         scalar(writer, "overflow", after=())
-    cast = writer.compute(
-        Kind.COPY,
-        "master",
-        memory_bytes=own * (numerics.grad_bytes + 4),
-        allocates=(Allocation("master_gradients", "workspace", own * 4),),
-    )
-    norm = gradient_norm(writer, own * numerics.grad_bytes, after=(cast,))
+    copied: tuple[str, ...] = ()
+    if numerics.grad_bytes != FLOAT32:
+        copy = Allocation("master_gradients", "workspace", own * FLOAT32)
+        moved = cast_bytes(own, numerics.grad_bytes)
+        writer.compute(Kind.COPY, "master", memory_bytes=moved, allocates=(copy,))
+        copied = (copy.key,)
+    norm = gradient_norm(writer, own * numerics.grad_bytes, after=())
     sums = tuple(f"averaged.{k}" for k in range(len(engine.buckets.elements)))
     return writer.compute(
         Kind.OPTIMIZER,
         "",
         after=(norm,),
         memory_bytes=own * numerics.update_bytes,
-        frees=("master_gradients", *take(engine, sums)),
+        frees=(*copied, *take(engine, sums)),
     )
 
 

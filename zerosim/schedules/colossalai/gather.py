@@ -9,6 +9,7 @@ from zerosim.plan import Allocation
 from zerosim.schedules import ready
 from zerosim.schedules.colossalai.engine import Engine
 from zerosim.schedules.colossalai.options import LowLevelOptions
+from zerosim.schedules.norm import cast_bytes
 
 Sized = tuple[int, int]
 """A parameter and its padded elements."""
@@ -62,7 +63,7 @@ def _gather(
         Kind.COPY,
         name,
         after=(after,),
-        memory_bytes=own * (4 + 3 * width) if writes_back else own * (4 + width),
+        memory_bytes=cast_bytes(own, width) + (2 * own * width if writes_back else 0),
         allocates=(Allocation(key, "buckets", held * width),),
     )
     gathered = writer.collective(

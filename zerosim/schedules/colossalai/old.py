@@ -14,7 +14,7 @@ from zerosim.schedules import ready
 from zerosim.schedules.colossalai.buckets import cut
 from zerosim.schedules.colossalai.engine import Engine, micro_batch, take
 from zerosim.schedules.colossalai.options import OldOptions
-from zerosim.schedules.norm import gradient_norm, scalar
+from zerosim.schedules.norm import FLOAT32, cast_bytes, gradient_norm, scalar
 from zerosim.schedules.ready import Flush
 from zerosim.workload import Workload
 
@@ -172,14 +172,16 @@ def _update(engine: Engine, shared: _Shared) -> None:
     wait = scalar(writer, "overflow", after=())
     own = [n * width for n in loads]
     wait = gradient_norm(writer, max(own), after=(wait,), nbytes_by_rank=spread(own))
-    moved = [n * (3 * width + 4) for n in loads]
+    # Flattened, then cast.
+    moved = [2 * n * width + cast_bytes(n, width) for n in loads]
+    copies = width + (FLOAT32 if width != FLOAT32 else 0)
     master = writer.compute(
         Kind.COPY,
         "master",
         after=(wait,),
         memory_bytes=max(moved),
         memory_bytes_by_rank=spread(moved),
-        allocates=(uneven("master", "workspace", [n * (width + 4) for n in loads]),),
+        allocates=(uneven("master", "workspace", [n * copies for n in loads]),),
     )
     stepped = [n * numerics.update_bytes for n in loads]
     updated = writer.compute(
@@ -190,7 +192,15 @@ def _update(engine: Engine, shared: _Shared) -> None:
         memory_bytes_by_rank=spread(stepped),
         frees=("master", *take(engine, ("averaged",))),
     )
-    last = updated
+    copied_back = [n * (FLOAT32 + numerics.param_bytes) for n in loads]
+    copied = writer.compute(
+        Kind.COPY,
+        "parameters",
+        after=(updated,),
+        memory_bytes=max(copied_back),
+        memory_bytes_by_rank=spread(copied_back),
+    )
+    last = copied
     for rank, elements in enumerate(loads):
         if elements:
             last = writer.collective(
@@ -198,6 +208,6 @@ def _update(engine: Engine, shared: _Shared) -> None:
                 str(rank),
                 elements=elements,
                 dtype=numerics.dtype,
-                after=(updated,),
+                after=(copied,),
             )
     engine.gathered = dict.fromkeys((i for layer in engine.uses for i in layer), last)

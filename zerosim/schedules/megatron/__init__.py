@@ -16,7 +16,7 @@ from zerosim.plan import Allocation, Axis, Plan, PlanWriter
 from zerosim.schedules import layers as share
 from zerosim.schedules import ready
 from zerosim.schedules.megatron.options import MegatronOptions
-from zerosim.schedules.norm import gradient_norm, scalar
+from zerosim.schedules.norm import FLOAT32, cast_bytes, gradient_norm, scalar
 from zerosim.units import dtype_bytes
 from zerosim.workload import Workload
 
@@ -232,9 +232,9 @@ def _update(engine: _Engine) -> None:
     writer, numerics, own = engine.writer, engine.numerics, engine.own
     after = tuple(engine.reduced)
     frees: tuple[str, ...] = ()
-    if engine.width < 4:  # noqa: PLR2004 - bytes of a float32
-        held = Allocation("main_gradients", "workspace", own * 4)
-        moved = own * (engine.width + 4)
+    if engine.width != FLOAT32:
+        held = Allocation("main_gradients", "workspace", own * FLOAT32)
+        moved = cast_bytes(own, engine.width)
         copied = writer.compute(
             Kind.COPY, "main", after=after, memory_bytes=moved, allocates=(held,)
         )
@@ -245,7 +245,7 @@ def _update(engine: _Engine) -> None:
         after = (gradient_norm(writer, own * engine.width, after=after),)
     nbytes = own * (numerics.update_bytes - numerics.reduce_bytes + engine.width)
     updated = writer.compute(Kind.OPTIMIZER, "", after=after, memory_bytes=nbytes, frees=frees)
-    cast = own * (4 + numerics.param_bytes)
+    cast = cast_bytes(own, numerics.param_bytes)
     writer.compute(Kind.COPY, "parameters", after=(updated,), memory_bytes=cast)
     if not engine.options.overlap_param_gather:
         for bucket in range(len(engine.buckets)):
