@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,12 +51,24 @@ def footprints(plan: Plan) -> tuple[Footprint, ...]:
 
 
 def heaviest(plan: Plan) -> Footprint:
-    """That of the first ranks which hold most."""
-    return max(footprints(plan), key=lambda f: f.peak_bytes)
+    """That of the first ranks which hold most.
+
+    Ranks none of whose allocations is larger than those of the rank that takes most in all hold no
+    more than it at any time, so they are left out.
+    """
+    held = allocations(plan)
+    firsts = np.asarray(held.unlike())
+    lasts = np.append(firsts[1:], plan.world_size) - 1
+    sizes = held.nbytes(firsts.tolist()).reshape(len(held.rows), -1)
+    most = sizes.sum(axis=0).argmax()
+    kept = (sizes > sizes[:, [most]]).any(axis=0)
+    kept[most] = True
+    found = _footprints(plan, held, firsts[kept].tolist(), lasts[kept].tolist())
+    return max(found, key=lambda f: f.peak_bytes)
 
 
 def _footprints(
-    plan: Plan, held: Held, firsts: tuple[int, ...], lasts: tuple[int, ...]
+    plan: Plan, held: Held, firsts: Sequence[int], lasts: Sequence[int]
 ) -> list[Footprint]:
     kind, _, by, until = held.rows.T
     dropped = until != THROUGHOUT

@@ -80,6 +80,13 @@ def test_ranks_that_differ_have_entries_of_their_own() -> None:
     assert every[2].by_kind["activations"] == 9
 
 
+def test_the_heaviest_ranks_are_found_among_those_that_differ() -> None:
+    for words in (["schedule=colossalai-2-old"], ["schedule=colossalai-1"], ["schedule=zero3"]):
+        plan = plan_of(load_scenario("gpt2-1.5b", [*words, "layers=6", "world_size=40"]))
+        every = footprints(plan)
+        assert heaviest(plan) == max(every, key=lambda f: f.peak_bytes)
+
+
 def test_many_ranks_that_differ_are_followed_in_turns() -> None:
     writer = PlanWriter()
     writer.compute(Kind.FORWARD, "0")
