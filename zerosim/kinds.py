@@ -86,6 +86,18 @@ PREFIX: Final[dict[Kind, str]] = {
 }
 """How ops of a kind are called in a plan: prefix + unit, e.g. `AG0`."""
 
+
+class Reuse(StrEnum):
+    """When memory that an op of another stream has dropped serves its own stream again."""
+
+    ORDERED = "ordered"
+    """Once its stream must run after that op, or the op has ended."""
+    DROPPED = "dropped"
+    """At once: the engine drops it after it has let the stream wait for the last use (FSDP2)."""
+    RECORDED = "recorded"
+    """Once the host finds that the op has ended (`tensor.record_stream`: FSDP1, DeepSpeed)."""
+
+
 MEMORY_KINDS: Final = (
     "parameters",
     "gathered",

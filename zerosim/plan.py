@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from zerosim.errors import PlanError
-from zerosim.kinds import COMMUNICATION, MEMORY_KINDS, ORDERED, PREFIX, Kind
+from zerosim.kinds import COMMUNICATION, MEMORY_KINDS, ORDERED, PREFIX, Kind, Reuse
 from zerosim.units import dtype_bytes
 
 ByRank = tuple[tuple[int, int], ...]
@@ -106,7 +106,8 @@ class Axis:
 class Plan:
     """Ops in issue order, the process groups they name, and what each rank holds throughout.
 
-    `steady_from`: the first step that all later ones are like; earlier ones warm up.
+    `steady_from`: the first step that all later ones are like; earlier ones warm up. `reuse`: when
+    memory that crossed streams serves again.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Plan:
     axes: tuple[Axis, ...]
     persistent: tuple[Allocation, ...] = ()
     steady_from: int = 1
+    reuse: Reuse = Reuse.ORDERED
 
     def __post_init__(self) -> None:
         """Refuse a plan that could not be carried out."""

@@ -8,9 +8,9 @@ from zerosim.cli.output import print_rows
 from zerosim.cli.states import stage_records
 from zerosim.engine import ALLOCATORS
 from zerosim.memory.footprint import Footprint, footprints, heaviest
-from zerosim.memory.reserved import reserved
+from zerosim.memory.reserved import Reserved, reserved
 from zerosim.plan import Plan
-from zerosim.scenario import Scenario, cluster_of, convention_of, plan_of, workload_of
+from zerosim.scenario import Scenario, cluster_of, convention_of, moments_of, plan_of, workload_of
 from zerosim.scenario.fit import Largest, largest
 from zerosim.units import format_bytes, format_count
 
@@ -25,14 +25,15 @@ def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
     every = footprints(plan)
     most = max(every, key=lambda f: f.peak_bytes)
     limit = int(device.memory_bytes)
-    cached = reserved(plan, most.first, limit_bytes=limit)
+    cached = _cached(scenario, plan, most.first, limit)
     caching = ALLOCATORS[scenario.run.allocator or "none"]
 
-    def peak(other: Plan) -> int:
-        heavy = heaviest(other)
+    def peak(other: Scenario) -> int:
+        plan = plan_of(other)
+        heavy = heaviest(plan)
         if not caching or heavy.peak_bytes > limit:
             return heavy.peak_bytes
-        return reserved(other, heavy.first, limit_bytes=limit).peak_bytes
+        return _cached(other, plan, heavy.first, limit).peak_bytes
 
     layers = largest(scenario, "layers", limit, peak)
     micro_batch = largest(scenario, "micro_batch", limit, peak) if batch else None
@@ -41,7 +42,7 @@ def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
         "states_bytes": most.states_bytes,
         "peak_bytes": most.peak_bytes,
         "by_kind": most.by_kind,
-        "fits": peak(plan) <= limit,
+        "fits": (cached.peak_bytes if caching else most.peak_bytes) <= limit,
         "largest_model_params": 0 if layers.scenario is None else _params(layers.scenario),
         "peak_reserved_bytes": cached.peak_bytes,
         "reserving_retries": cached.n_retries,
@@ -60,6 +61,10 @@ def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
         "stages": stage_records(workload.n_params, plan.world_size, convention, limit),
         "ranks": [_ranks(footprint) for footprint in every],
     }
+
+
+def _cached(scenario: Scenario, plan: Plan, rank: int, limit_bytes: int) -> Reserved:
+    return reserved(plan, rank, moments=moments_of(scenario, plan, rank), limit_bytes=limit_bytes)
 
 
 def _params(scenario: Scenario) -> int:
@@ -122,7 +127,7 @@ def _reserved(record: dict[str, Any]) -> str:
     most = format_bytes(record["peak_reserved_bytes"])
     again = record["reserving_retries"]
     retries = f", free segments given back {again:,} times" if again else ""
-    return f"up to {most} by a caching allocator{retries}"
+    return f"{most} by a caching allocator{retries}"
 
 
 def _differing(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:

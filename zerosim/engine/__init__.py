@@ -46,8 +46,26 @@ def simulate(
     Raises PlanError for a plan that waits for itself or would not fit in memory, UnknownNameError for
     an unknown engine or allocator.
     """
-    chosen, caching = ENGINES[engine], ALLOCATORS[allocator]
-    program = timed(plan, cluster)
+    caching = ALLOCATORS[allocator]
+    program, folded, times, ran = _timed(plan, cluster, variation, engine)
+    meta = {"device": cluster.device.name, "scenario": scenario, "model": model}
+    recording = Recording(name or plan.name, ran, cluster.backend, meta, caching)
+    return record(plan, program, folded, times, recording)
+
+
+def moments(
+    plan: Plan, cluster: Cluster, variation: Variation, rank: int, *, engine: str = "auto"
+) -> tuple[list[int], list[int]]:
+    """When the host of `rank` issues each op, and when it ends, in ns. Raises as `simulate` does."""
+    _, folded, times, _ = _timed(plan, cluster, variation, engine)
+    mine = int(folded.class_of[rank])
+    return times.issued[:, mine].tolist(), times.end[:, mine].tolist()
+
+
+def _timed(
+    plan: Plan, cluster: Cluster, variation: Variation, engine: str
+) -> tuple[Program, Folded, Times, str]:
+    chosen, program = ENGINES[engine], timed(plan, cluster)
     folded = unfolded(program) if engine == "unfolded" else fold(program, variation)
     if folded.n_classes * len(program.ops) > MAX_CELLS:
         raise PlanError(
@@ -55,9 +73,7 @@ def simulate(
             f"{MAX_CELLS} in all: lower world_size, layers or steps, or let ranks be equal"
         )
     times, ran = chosen(program, folded, variation)
-    meta = {"device": cluster.device.name, "scenario": scenario, "model": model}
-    recording = Recording(name or plan.name, ran, cluster.backend, meta, caching)
-    return record(plan, program, folded, times, recording)
+    return program, folded, times, ran
 
 
 def _max_plus(program: Program, folded: Folded, variation: Variation) -> tuple[Times, str]:
@@ -107,4 +123,12 @@ def _latency(program: Program, i: int) -> int:
     return 0 if moved is None else moved.latency_ns
 
 
-__all__ = ["ALLOCATORS", "ENGINES", "EQUAL", "Variation", "simulate", "transfers_overlap"]
+__all__ = [
+    "ALLOCATORS",
+    "ENGINES",
+    "EQUAL",
+    "Variation",
+    "moments",
+    "simulate",
+    "transfers_overlap",
+]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from zerosim.kinds import Reuse
 from zerosim.memory.allocator import Block, CachingAllocator
 from zerosim.memory.held import THROUGHOUT
 from zerosim.plan import Plan
@@ -34,11 +35,10 @@ def reserved(
     moments: Moments | None = None,
     limit_bytes: int | None = None,
 ) -> Reserved:
-    """What is reserved for `rank`.
+    """What is reserved for `rank`, given what the plan says of memory that crosses streams (`reuse`).
 
-    A block that an op of another stream drops is taken again once that op must be over: because the
-    plan lets the next op wait for it, or the host has, or, if `moments` are given, because it is over
-    by then. Without `moments` it is as if no op ended before it must have: more may be reserved.
+    `moments` tell what has ended when an op is issued. Without them it is as if no op ended before
+    the plan or the host must wait for it, so that more may be reserved.
     """
     order = _ordered(plan)
     allocator = CachingAllocator(limit_bytes)
@@ -49,13 +49,13 @@ def reserved(
             allocator.take(nbytes, "compute", lambda _: True)
     levels.append(allocator.reserved_bytes)
     for op in plan.ops:
-        passed = _passed(order, op.id, moments)
+        passed = _passed(plan, order, op.id, moments)
         for allocation in op.allocates:
             if nbytes := allocation.at(rank):
                 live[allocation.key] = allocator.take(nbytes, op.stream, passed)
         levels.append(allocator.reserved_bytes)
         for block in (live.pop(key) for key in op.frees if key in live):
-            if block.stream == op.stream:
+            if block.stream == op.stream or plan.reuse is Reuse.DROPPED:
                 allocator.drop(block)
             else:
                 allocator.drop_after(block, op.id)
@@ -69,41 +69,45 @@ def reserved(
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """Of each op its stream, and how many ops of each stream must be over when it is."""
+    """Of each op: its stream, how many ops of each stream must be over when it is, and when issued."""
 
     streams: list[int]
     clocks: list[_Clock]
+    hosts: list[_Clock]
 
-    def before(self, earlier: int, later: int) -> bool:
-        """Whether `earlier` must be over before `later` starts."""
-        stream = self.streams[earlier]
-        return self.clocks[later][stream] >= self.clocks[earlier][stream]
+    def over(self, op: int, clock: _Clock) -> bool:
+        """Whether `op` is among those that must be over at `clock`."""
+        stream = self.streams[op]
+        return clock[stream] >= self.clocks[op][stream]
 
 
 def _ordered(plan: Plan) -> _Order:
     """Follow streams, communicators, `after` and the host's own waiting through the plan."""
     streams = {name: i for i, name in enumerate(dict.fromkeys(op.stream for op in plan.ops))}
+    order = _Order([streams[op.stream] for op in plan.ops], [], [])
     host: _Clock = (0,) * len(streams)
     last: dict[tuple[str, str | None], _Clock] = {}
-    clocks: list[_Clock] = []
     for op in plan.ops:
-        queues = ("stream", op.stream), ("communicator", op.communicator or op.stream)
-        before = [host, *(last[queue] for queue in queues if queue in last)]
-        before += [clocks[earlier] for earlier in op.after]
-        clock = list(map(max, *before)) if len(before) > 1 else list(host)
+        queues = ("stream", op.stream), ("communicator", op.communicator)
+        before = [host, host, *(last[queue] for queue in queues if queue in last)]
+        before += [order.clocks[earlier] for earlier in op.after]
+        clock = list(map(max, *before))
         clock[streams[op.stream]] += 1
-        clocks.append(tuple(clock))
-        last[queues[0]] = clocks[-1]
+        order.clocks.append(tuple(clock))
+        order.hosts.append(host)
+        last[queues[0]] = order.clocks[-1]
         if op.communicator is not None:
-            last[queues[1]] = clocks[-1]
+            last[queues[1]] = order.clocks[-1]
         if op.blocks:
             host = tuple(map(max, host, clock))
-    return _Order([streams[op.stream] for op in plan.ops], clocks)
+    return order
 
 
-def _passed(order: _Order, now: int, moments: Moments | None) -> Callable[[int], bool]:
+def _passed(plan: Plan, order: _Order, now: int, moments: Moments | None) -> Callable[[int], bool]:
+    clock = order.hosts[now] if plan.reuse is Reuse.RECORDED else order.clocks[now]
+
     def passed(op: int) -> bool:
-        if order.before(op, now):
+        if order.over(op, clock):
             return True
         return moments is not None and moments[1][op] <= moments[0][now]
 

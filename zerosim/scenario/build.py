@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from zerosim.cluster import Cluster, Link
-from zerosim.engine import Variation, simulate
+from zerosim.engine import Variation, moments, simulate
 from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
 from zerosim.memory.conventions import Convention
@@ -180,6 +180,13 @@ def run(scenario: Scenario) -> Trace:
         scenario=scenario.to_dict(),
         model=facts_of(scenario),
         allocator=scenario.run.allocator or "none",
+    )
+
+
+def moments_of(scenario: Scenario, plan: Plan, rank: int) -> tuple[list[int], list[int]]:
+    """When the host of `rank` issues each op of a scenario's plan, and when it ends, in ns."""
+    return moments(
+        plan, cluster_of(scenario), variation_of(scenario), rank, engine=scenario.run.engine
     )
 
 

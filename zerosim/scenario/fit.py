@@ -1,4 +1,4 @@
-"""What fits a device: the most layers, or the largest micro-batch, found on plans, without a clock."""
+"""What fits a device: the most layers, or the largest micro-batch."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from zerosim.errors import InputError
-from zerosim.plan import Plan
-from zerosim.scenario.build import plan_of
 from zerosim.scenario.scenario import Scenario
 
 
@@ -25,9 +23,9 @@ class Largest:
 
 
 def largest(
-    scenario: Scenario, field: str, limit_bytes: int, peak: Callable[[Plan], int]
+    scenario: Scenario, field: str, limit_bytes: int, peak: Callable[[Scenario], int]
 ) -> Largest:
-    """The largest workload `field` (layers, micro_batch) whose plan's `peak` is within `limit_bytes`.
+    """The largest workload `field` (layers, micro_batch) whose `peak` is within `limit_bytes`.
 
     Doubles until it does not fit, then narrows down by turns: where the straight line between the
     two ends meets the limit, since memory grows nearly in proportion, and half-way.
@@ -40,7 +38,7 @@ def largest(
     def measured(value: int) -> int | None:
         """Its peak; None if it is too large to be planned."""
         try:
-            return peak(plan_of(with_value(value)))
+            return peak(with_value(value))
         except InputError:
             if value == start:
                 raise

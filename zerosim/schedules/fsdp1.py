@@ -12,6 +12,7 @@ from itertools import count, groupby
 from typing import Final
 
 from zerosim.errors import ScenarioError
+from zerosim.kinds import Reuse
 from zerosim.numerics import Numerics
 from zerosim.partition import Partition, balance, by_unit
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter, uneven
@@ -150,6 +151,7 @@ def fsdp1(
             uneven("optimizer", "optimizer", [n * numerics.optimizer_bytes for n in loads]),
         ),
         steady_from,
+        reuse=Reuse.RECORDED,
     )
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from zerosim.errors import ScenarioError
 from zerosim.memory.footprint import heaviest
-from zerosim.plan import Plan
 from zerosim.scenario import Scenario, build, load_scenario, plan_of
 from zerosim.scenario.fit import largest
 
@@ -17,13 +16,13 @@ GPT2 = load_scenario("gpt2-1.5b")
 DEVICE = 80 * 10**9
 
 
-def peak(plan: Plan) -> int:
-    return heaviest(plan).peak_bytes
+def peak(scenario: Scenario) -> int:
+    return heaviest(plan_of(scenario)).peak_bytes
 
 
 def peak_with(scenario: Scenario, field: str, value: int) -> int:
     changed: dict[str, Any] = {field: value}
-    return peak(plan_of(replace(scenario, workload=replace(scenario.workload, **changed))))
+    return peak(replace(scenario, workload=replace(scenario.workload, **changed)))
 
 
 @pytest.mark.parametrize("field", ["layers", "micro_batch"])

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from zerosim.errors import ScenarioError
-from zerosim.kinds import Kind
+from zerosim.kinds import Kind, Reuse
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, Plan, PlanWriter, spread, uneven
 from zerosim.schedules import layers
@@ -225,7 +225,7 @@ def _finished(state: State) -> Plan:
         uneven("optimizer", "optimizer", states),
     )
     ops = layers.steps_end(state.writer.ops)
-    return Plan("fsdp2", state.mesh.n_ranks, ops, state.mesh.axes, held)
+    return Plan("fsdp2", state.mesh.n_ranks, ops, state.mesh.axes, held, reuse=Reuse.DROPPED)
 
 
 def _owned(state: State) -> list[int]:
