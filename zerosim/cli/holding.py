@@ -35,7 +35,8 @@ def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
             return heavy.peak_bytes
         return _cached(other, plan, heavy.first, limit).peak_bytes
 
-    layers = largest(scenario, "layers", limit, peak)
+    given = scenario.workload.record is not None  # an extracted model has the layers it has
+    layers = None if given else largest(scenario, "layers", limit, peak)
     micro_batch = largest(scenario, "micro_batch", limit, peak) if batch else None
     return {
         "convention": convention.name,
@@ -43,7 +44,7 @@ def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
         "peak_bytes": most.peak_bytes,
         "by_kind": most.by_kind,
         "fits": (cached.peak_bytes if caching else most.peak_bytes) <= limit,
-        "largest_model_params": 0 if layers.scenario is None else _params(layers.scenario),
+        "largest_model_params": _params(layers),
         "peak_reserved_bytes": cached.peak_bytes,
         "reserving_retries": cached.n_retries,
         "fits_by": "reserved" if caching else "allocated",
@@ -57,7 +58,7 @@ def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
         "states_by_kind": most.states,
         "peak_at": {"op": most.op, "step": most.step},
         "largest_model": _found(layers),
-        "largest_micro_batch": None if micro_batch is None else _found(micro_batch),
+        "largest_micro_batch": _found(micro_batch),
         "stages": stage_records(workload.n_params, plan.world_size, convention, limit),
         "ranks": [_ranks(footprint) for footprint in every],
     }
@@ -67,11 +68,15 @@ def _cached(scenario: Scenario, plan: Plan, rank: int, limit_bytes: int) -> Rese
     return reserved(plan, rank, moments=moments_of(scenario, plan, rank), limit_bytes=limit_bytes)
 
 
-def _params(scenario: Scenario) -> int:
-    return workload_of(scenario).n_params
+def _params(most: Largest | None) -> int | None:
+    if most is None or not most.scales:
+        return None
+    return 0 if most.scenario is None else workload_of(most.scenario).n_params
 
 
-def _found(most: Largest) -> dict[str, Any]:
+def _found(most: Largest | None) -> dict[str, Any] | None:
+    if most is None or not most.scales:
+        return None
     return {"value": most.value, "bounded": most.bounded}
 
 
@@ -151,6 +156,8 @@ def _fits(record: dict[str, Any]) -> str:
 
 def _largest_model(record: dict[str, Any]) -> str:
     found = record["largest_model"]
+    if found is None:
+        return "unknown: this model has the layers it has"
     if not found["value"]:
         return "none: a single layer does not fit"
     more = "at least " if found["bounded"] else ""

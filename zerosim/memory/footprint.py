@@ -61,8 +61,7 @@ def heaviest(plan: Plan) -> Footprint:
     lasts = np.append(firsts[1:], plan.world_size) - 1
     sizes = held.nbytes(firsts.tolist()).reshape(len(held.rows), -1)
     most = sizes.sum(axis=0).argmax()
-    kept = (sizes > sizes[:, [most]]).any(axis=0)
-    kept[most] = True
+    kept = np.union1d(np.flatnonzero((sizes > sizes[:, [most]]).any(axis=0)), most)
     found = _footprints(plan, held, firsts[kept].tolist(), lasts[kept].tolist())
     return max(found, key=lambda f: f.peak_bytes)
 

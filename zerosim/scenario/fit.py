@@ -14,12 +14,14 @@ from zerosim.scenario.scenario import Scenario
 class Largest:
     """The largest value of a field that fits, 0 if none does, and the scenario with it.
 
-    `bounded`: a larger one might fit, but is too large to be planned.
+    `bounded`: a larger one might fit, but is too large to be planned; `scales`: whether memory depends
+    on the field at all (it does not on the layers of a model that is given as it is).
     """
 
     value: int
     scenario: Scenario | None
     bounded: bool = False
+    scales: bool = True
 
 
 def largest(
@@ -48,8 +50,8 @@ def largest(
     low, low_peak, high = 0, 0, start
     high_peak = measured(high)
     while high_peak is not None and high_peak <= limit_bytes:
-        if high_peak == low_peak:  # the plan does not depend on it
-            return Largest(start, scenario, bounded=True)
+        if high_peak == low_peak:
+            return Largest(start, scenario, scales=False)
         low, low_peak, high = high, high_peak, 2 * high
         high_peak = measured(high)
     straight = True

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from tests.zerosim.models.test_extracted import RECORD
 from zerosim.cli import run
 from zerosim.kinds import MEMORY_KINDS
 
@@ -111,6 +113,18 @@ def test_a_caching_allocator_decides_if_asked(ask: Ask) -> None:
     caching = ask(f"{words} --set allocator=caching")
     assert (caching["fits_by"], caching["fits"]) == ("reserved", False)
     assert caching["largest_model"]["value"] == 47
+
+
+def test_an_extracted_model_has_the_layers_it_has(
+    ask: Ask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = tmp_path / "net.json"
+    net.write_bytes(orjson.dumps(RECORD))
+    answer = ask(f"lesson-zero3 --set file={net} --batch")
+    assert (answer["largest_model"], answer["largest_model_params"]) == (None, None)
+    assert answer["largest_micro_batch"]["value"] > 2
+    assert run(["memory", "lesson-zero3", "--set", f"file={net}"]) == 0
+    assert "unknown: this model has the layers it has" in capsys.readouterr().out
 
 
 def test_a_full_device_is_said_to_give_back(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,4 +60,4 @@ def test_a_scenario_that_cannot_be_planned_itself_says_why() -> None:
 
 def test_what_does_not_depend_on_the_field_ends_the_search_where_it_began() -> None:
     found = largest(GPT2, "layers", DEVICE, lambda _: 5)
-    assert (found.value, found.bounded) == (48, True)
+    assert (found.value, found.bounded, found.scales) == (48, False, False)
