@@ -8,13 +8,18 @@ from typing import Any
 
 from dash import html
 
+from zerosim.errors import ZerosimError
+from zerosim.scenario import Scenario, convention_of
 from zerosim.trace import Trace
 from zerosim.units import format_bytes, format_ns
 from zerosim_app.components.cards import tile
 
 
-def tiles(summary: Mapping[str, Any]) -> html.Div:
-    """Step, compute, communication, exposed, overlap, peak memory, bytes sent, MFU."""
+def tiles(summary: Mapping[str, Any], scenario: Mapping[str, Any] | None = None) -> html.Div:
+    """Step, compute, communication, exposed, overlap, peak memory, bytes sent, MFU.
+
+    With the run's `scenario`, its byte convention stands beside the memory.
+    """
     n_ranks = summary["world_size"]
     ranks = f"{n_ranks} ranks" if n_ranks is not None else "world size unknown"
     causal = summary.get("mfu_causal")
@@ -25,12 +30,25 @@ def tiles(summary: Mapping[str, Any]) -> html.Div:
             tile("Communication", format_ns(summary["comm_ns"]), _of_step(summary, "comm_ns")),
             tile("Exposed", format_ns(summary["exposed_ns"]), _of_step(summary, "exposed_ns")),
             tile("Overlap", percent(summary["overlap"]), "of it is hidden"),
-            tile("Peak memory", format_bytes(summary["peak_bytes"]), "allocated, one rank"),
+            tile("Peak memory", format_bytes(summary["peak_bytes"]), _memory(summary, scenario)),
             tile("Bytes sent", format_bytes(summary["bytes_sent"]), "one rank, one step"),
             tile("MFU", percent(summary["mfu"]), f"{percent(causal)} causal" if causal else ""),
         ],
         className="zs-tiles",
     )
+
+
+def _memory(summary: Mapping[str, Any], scenario: Mapping[str, Any] | None) -> str:
+    reserved = summary.get("peak_reserved_bytes")
+    held = "allocated, one rank" if reserved is None else f"{format_bytes(reserved)} reserved"
+    if scenario is None:
+        return held
+    try:
+        found = convention_of(Scenario.from_dict(scenario))
+    except ZerosimError:  # a run of another version may hold what this one does not know
+        return held
+    parts = f"{found.parameters} + {found.gradients} + {found.optimizer}"
+    return f"{held}; {found.name}: {parts} B a parameter"
 
 
 def percent(share: float | None) -> str:

@@ -42,7 +42,7 @@ def preview(scenario: Scenario, view: str, theme: Theme) -> list[Component]:
     trace = run(scenario)
     summary = summarize(trace)
     return [
-        tiles(summary),
+        tiles(summary, scenario.to_dict()),
         _order(summary["order"], trace),
         *_VIEWS.get(view, _step)(trace, theme),
     ]

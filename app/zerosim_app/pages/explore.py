@@ -81,7 +81,7 @@ def layout(**query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever t
     why = f"Why is it not faster? Rank {found.rank}: {explain(found)}" if found else None
     return page(
         chooser,
-        facts.tiles(summary),
+        facts.tiles(summary, trace.meta.scenario),
         html.P(why, className="zs-why") if why else None,
         timeline("tl", [RunUrl(state.run, state.run)]),
         _tabs(state),

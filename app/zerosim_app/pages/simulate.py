@@ -13,6 +13,7 @@ from dash.development.base_component import Component
 from zerosim.errors import ZerosimError
 from zerosim.figures.palette import Theme
 from zerosim.hardware import MACHINES
+from zerosim.memory.conventions import CONVENTIONS
 from zerosim.scenario import PRESETS, Scenario, load_scenario
 from zerosim.scenario.codec import SECTIONS
 from zerosim.scenario.sections import ATTENTIONS, CHECKPOINTING
@@ -54,9 +55,16 @@ FIELDS: Final = (
     Shown("workload.attention", "whether attention keeps its scores", choices=ATTENTIONS),
     Shown("cluster.name", "the machine", choices=tuple(MACHINES)),
     Shown("cluster.world_size", "ranks that share the model", "ranks"),
+    Shown(
+        "numerics.convention",
+        "byte convention; sets dtypes and optimizer, which override it",
+        choices=tuple(CONVENTIONS),
+    ),
     Shown("numerics.dtype", "parameters as they compute", choices=tuple(DTYPE_BYTES)[:4]),
     Shown("numerics.storage_dtype", "parameters as they are stored; none: as they compute"),
     Shown("numerics.reduce_dtype", "gradients as they are reduced; none: as they are made"),
+    Shown("numerics.optimizer", "optimizer, with a float32 master copy of 16-bit parameters"),
+    Shown("run.allocator", "whether reserved memory is followed", choices=("caching",)),
     Shown("run.steps", "training steps; engines warm up in the first", "steps"),
 )
 

@@ -30,6 +30,22 @@ def test_zero_is_zero(tree: Any) -> None:
     assert "Overlap 100.0 %" in text
 
 
+def test_memory_stands_with_its_byte_convention(tree: Any) -> None:
+    scenario = load_scenario("gpt2-1.5b", ["convention=megatron"]).to_dict()
+    text = tree(tiles(NOTHING | {"peak_bytes": 7000}, scenario)).text
+    assert "7 kB allocated, one rank; megatron: 2 + 4 + 12 B a parameter" in text
+
+
+def test_a_scenario_of_another_version_leaves_the_convention_out(tree: Any) -> None:
+    text = tree(tiles(NOTHING | {"peak_bytes": 7000}, {"schedule": {"name": "zero9"}})).text
+    assert "7 kB allocated, one rank Bytes sent" in text
+
+
+def test_what_is_reserved_stands_beside_what_is_allocated(tree: Any) -> None:
+    text = tree(tiles(NOTHING | {"peak_bytes": 7000, "peak_reserved_bytes": 9000})).text
+    assert "7 kB 9 kB reserved" in text
+
+
 def test_shares_are_per_cent() -> None:
     assert percent(0.1234) == "12.3 %"
     assert percent(None) == "unknown"

@@ -65,6 +65,18 @@ def test_only_what_differs_from_the_preset_becomes_a_word() -> None:
     assert load_scenario("lesson-zero3", words).schedule.options == {"prefetch": 2}
 
 
+def test_a_byte_convention_sets_what_the_form_does_not_say() -> None:
+    ids = [{"type": CONTROL, "path": f"numerics.{name}"} for name in ("convention", "optimizer")]
+    words = collect(["fsdp2-mixed", "sgd"], ids, START)
+    assert words == ["numerics.convention=fsdp2-mixed", "numerics.optimizer=sgd"]
+    numerics = load_scenario("lesson-zero3", words).numerics
+    assert (numerics.storage_dtype, numerics.optimizer) == ("float32", "sgd")
+
+
+def test_a_caching_allocator_draws_what_is_reserved(tree: Any) -> None:
+    assert "are reserved" in tree(show(["allocator=caching"], "memory", "light", START)).text
+
+
 def test_another_schedule_than_the_presets_is_a_word_too() -> None:
     ids = [{"type": CONTROL, "path": "schedule.bucket_bytes"}]
     assert collect(["100"], ids, ["lesson-zero3", "zero2"]) == [
