@@ -16,6 +16,8 @@ from zerosim.schedules.deepspeed12 import deepspeed1, deepspeed2
 from zerosim.schedules.deepspeed12.options import DeepSpeedOptions
 from zerosim.schedules.fsdp1 import Fsdp1Options, fsdp1
 from zerosim.schedules.fsdp2 import Fsdp2Options, fsdp2
+from zerosim.schedules.gemini import gemini
+from zerosim.schedules.gemini.options import GeminiOptions
 from zerosim.schedules.megatron import megatron
 from zerosim.schedules.megatron.options import MegatronOptions
 from zerosim.schedules.zero1 import Zero1Options, zero1
@@ -57,6 +59,9 @@ SCHEDULES: Final = Registry(
         ),
         "fsdp1": Schedule(Fsdp1Options, fsdp1, "torch FSDP1: a flat parameter a unit"),
         "fsdp2": Schedule(Fsdp2Options, fsdp2, "torch's fully_shard: each module by its rows"),
+        "gemini": Schedule(
+            GeminiOptions, gemini, "ColossalAI's Gemini: parameters in chunks, given up lazily"
+        ),
         "megatron": Schedule(
             MegatronOptions,
             megatron,
