@@ -48,8 +48,11 @@ class _Scale:
     dtype: str
     causal: bool
 
-    def at(self, value: object, place: str) -> int:
-        """A number of the record at this batch; see Note [Numbers that grow with the batch]."""
+    def at(self, value: object, place: str, *, below: bool = False) -> int:
+        """A number of the record at this batch; see Note [Numbers that grow with the batch].
+
+        With `below`, one that would be under 0 is 0.
+        """
         pair: list[Any] = value if isinstance(value, list) else [0, value]
         if len(pair) != 2 or not all(  # noqa: PLR2004 - [fixed, each]
             type(n) is int and abs(n) < MAX_NUMBER for n in pair
@@ -63,6 +66,7 @@ class _Scale:
                 f"{place} does not divide; extract with --batch {self.use.micro_batch}"
             )
         found: int = fixed + product // self.batch
+        found = max(found, 0) if below else found
         if not 0 <= found < MAX_NUMBER:
             raise ScenarioError(f"{place} is {found}: give 0 or more, below 2^58")
         return found
@@ -173,6 +177,8 @@ def _costs(entry: Mapping[str, Any], place: str, scale: _Scale) -> dict[str, int
         "logits": at("logits"),
         "forward_elements": at("forward_elements"),
         "backward_elements": at("backward_elements"),
+        "forward_workspace": _highest(entry, "forward_workspace", place, scale),
+        "backward_workspace": _highest(entry, "backward_workspace", place, scale),
     }
     if scale.use.checkpointing == "none" or not at("inputs"):
         return costs
@@ -181,6 +187,12 @@ def _costs(entry: Mapping[str, Any], place: str, scale: _Scale) -> dict[str, int
         "recompute_flops": costs["forward_flops"],
         "recomputed": max(0, kept - at("inputs")),
     }
+
+
+def _highest(entry: Mapping[str, Any], name: str, place: str, scale: _Scale) -> int:
+    """The highest of several lines over the batch: what lives only while a layer runs, in elements."""
+    lines = list_of(entry, name, place) if name in entry else []
+    return max((scale.at(line, f"{place}.{name}", below=True) for line in lines), default=0)
 
 
 def _kept(entry: Mapping[str, Any], place: str, scale: _Scale) -> int:

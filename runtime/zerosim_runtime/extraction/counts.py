@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
@@ -20,42 +20,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
+from zerosim_runtime.extraction.live import Live
+from zerosim_runtime.extraction.segments import Call, Segment
 from zerosim_runtime.extraction.units import Wrapped
 
 _NO_TRAFFIC: Final = frozenset({"detach", "empty", "empty_like", "empty_strided", "new_empty"})
 _ROWS: Final = frozenset({"embedding", "index", "index_select", "gather"})
 """These read no more than they write."""
-
-
-@dataclass(slots=True)
-class Call:
-    """A module with direct parameters, as it is called in a segment (None: what no module does).
-
-    `masked_flops`: FLOPs of the forward that a causal mask makes needless.
-    """
-
-    path: str
-    module: nn.Module | None
-    forward_flops: int = 0
-    backward_flops: int = 0
-    masked_flops: int = 0
-
-
-@dataclass(slots=True)
-class Segment:
-    """A stretch of the forward inside one unit; `call` tells two calls of one unit apart.
-
-    `kept`: elements saved for the backward, by dtype. `traffic_bytes`: read and written beside the
-    matrix products (forward, backward). `inputs`: elements that come into the unit.
-    """
-
-    unit: int
-    call: int
-    calls: list[Call] = field(default_factory=list)
-    used: set[int] = field(default_factory=set)
-    kept: dict[torch.dtype, int] = field(default_factory=dict)
-    traffic_bytes: list[int] = field(default_factory=lambda: [0, 0])
-    inputs: int = 0
+_ACCUMULATES: Final = 2**63
+"""From here on autograd numbers the nodes that add a gradient to its parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +46,15 @@ class Counter(TorchDispatchMode):
     def __init__(self, root: nn.Module, units: tuple[Wrapped, ...], given: object) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
         self.segments: list[Segment] = []
+        self._root = root
         self._unit_of = {id(unit.module): i for i, unit in enumerate(units)}
         self._paths = {id(m): path for path, m in root.named_modules()}
         self._parameters = {_storage(p): id(p) for p in root.parameters()}
         held = [*root.parameters(), *root.buffers(), *_tensors(given)]
-        self._seen = {_storage(tensor) for tensor in held}
-        self._alive: list[torch.Tensor] = []  # else another storage could get the number of one
+        sizes = {id(p): p.numel() * p.element_size() for p in root.parameters() if p.requires_grad}
+        self._live = Live({_storage(tensor) for tensor in held}, sizes)
+        self._kept: set[int] = set()
+        self._running: _Context
         self._stack: list[tuple[int, int, nn.Module]] = []
         self._n_calls = 0
         self._numbers: list[int] = []
@@ -106,9 +82,16 @@ class Counter(TorchDispatchMode):
     def backward(self, outputs: list[torch.Tensor]) -> None:
         """Run the backward from `outputs`, each with a gradient of ones, counting it."""
         ones = [torch.ones_like(output) for output in outputs]
-        self._in_backward = True
-        with self:
-            torch.autograd.backward(outputs, ones)
+        self._in_backward, self._running = True, self._contexts[-1]
+        self._live.end_forward([*outputs, *ones])
+        trained: list[Any] = [p for p in self._root.parameters() if p.requires_grad]
+        handles = [p.register_post_accumulate_grad_hook(self._arrive) for p in trained]
+        try:
+            with self:
+                torch.autograd.backward(outputs, ones)
+        finally:
+            for handle in handles:
+                handle.remove()
 
     def __torch_dispatch__(
         self,
@@ -138,6 +121,12 @@ class Counter(TorchDispatchMode):
             touched = (out, out) if packet.__name__ in _ROWS else (args, kwargs, out)
             nbytes = sum(t.numel() * t.element_size() for t in _tensors(touched))
             context.segment.traffic_bytes[self._in_backward] += nbytes
+        self._live.see(_tensors(out))
+        if self._in_backward:
+            last = context.segment is self._contexts[-1].segment
+            self._live.measure_backward(context.segment, last=last)
+        else:
+            self._live.measure_forward(context.segment)
         return out
 
     def attention(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
@@ -162,6 +151,10 @@ class Counter(TorchDispatchMode):
             self._in_attention = False
             self._note()
 
+    def _arrive(self, parameter: torch.Tensor) -> None:
+        """A gradient is complete: it is its parameter's from now on."""
+        self._live.made(id(parameter), self._running.segment)
+
     def _add(self, call: Call, flops: int) -> None:
         if self._in_backward:
             call.backward_flops += flops
@@ -173,8 +166,12 @@ class Counter(TorchDispatchMode):
         if self._in_backward:
             node: Any = torch._C._current_autograd_node()  # noqa: SLF001 - no public way
             number = -1 if node is None else node._sequence_nr()  # noqa: SLF001 - same
-            at = max(0, bisect_right(self._numbers, number) - 1)
-            return self._contexts[at]
+            if number < _ACCUMULATES:  # a sum of gradients goes with what made the last of them
+                at = max(0, bisect_right(self._numbers, number) - 1)
+                if self._contexts[at].segment is not self._running.segment:
+                    self._live.end_backward(self._running.segment)
+                self._running = self._contexts[at]
+            return self._running
         return self._here()
 
     def _here(self) -> _Context:
@@ -225,13 +222,13 @@ class Counter(TorchDispatchMode):
 
     def _pack(self, tensor: torch.Tensor) -> torch.Tensor:
         storage = _storage(tensor)
-        if storage not in self._seen and self._stack:
-            self._seen.add(storage)
-            self._alive.append(tensor.detach())
+        if storage not in self._kept and storage not in self._live.held and self._stack:
+            # Autograd holds it until its backward, so no other storage gets its number before.
+            self._kept.add(storage)
             kept = self._segment().kept
             elements = tensor.untyped_storage().nbytes() // tensor.element_size()
             kept[tensor.dtype] = kept.get(tensor.dtype, 0) + elements
-        return tensor
+        return tensor.detach()  # a saved output that is itself would keep itself alive
 
 
 class _Attention(torch.overrides.TorchFunctionMode):

@@ -11,7 +11,7 @@ import torch
 
 from zerosim.errors import ScenarioError
 from zerosim.units import DTYPE_BYTES
-from zerosim_runtime.extraction.counts import Call, Segment
+from zerosim_runtime.extraction.segments import Call, Segment
 from zerosim_runtime.extraction.units import Wrapped
 
 Json = dict[str, Any]
@@ -79,6 +79,22 @@ def layer_record(segment: Segment, unit: Wrapped, dtype: torch.dtype) -> Json:
     }
 
 
+def workspaces(segments: Sequence[Segment], outputs: int, width: int) -> list[tuple[int, int]]:
+    """Elements that live only in a layer's forward, and in its backward: what is left of its peaks.
+
+    Of a peak, all that has been kept for the backward, the answer (`outputs` bytes) and its own
+    gradients are counted elsewhere.
+    """
+    found, kept = [], 0
+    for i, segment in enumerate(segments):
+        kept += sum(kind.itemsize * n for kind, n in segment.kept.items())
+        known = kept + (outputs if i == len(segments) - 1 else 0)
+        forward = segment.peak_bytes[0] - known
+        backward = segment.peak_bytes[1] - known - segment.gradient_bytes
+        found.append((max(0, -(-forward // width)), max(0, -(-backward // width))))
+    return found
+
+
 def _modules(calls: Sequence[Call], unit: Wrapped) -> list[Json]:
     """Modules with parameters of this unit, in order; FLOPs of others go to the one before."""
     places = {id(parameter): i for i, parameter in enumerate(unit.parameters.values())}
@@ -117,4 +133,6 @@ def _sum(parts: Sequence[Segment], like: Segment) -> Segment:
         used=set().union(*(part.used for part in parts)),
         kept=dict(kept),
         traffic_bytes=[sum(part.traffic_bytes[i] for part in parts) for i in (0, 1)],
+        peak_bytes=[max(part.peak_bytes[i] for part in parts) for i in (0, 1)],
+        gradient_bytes=sum(part.gradient_bytes for part in parts),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -13,16 +13,24 @@ from torch.utils._pytree import tree_leaves
 
 from zerosim.errors import ScenarioError
 from zerosim.models.extracted import FORMAT, VERSION
-from zerosim_runtime.extraction.counts import Counter, Segment
+from zerosim_runtime.extraction.counts import Counter
 from zerosim_runtime.extraction.factory import Made, reason
 from zerosim_runtime.extraction.fakes import fake_inputs, make_fake
-from zerosim_runtime.extraction.layers import Json, joined, layer_names, layer_record
+from zerosim_runtime.extraction.layers import (
+    Json,
+    joined,
+    layer_names,
+    layer_record,
+    workspaces,
+)
+from zerosim_runtime.extraction.segments import Segment
 from zerosim_runtime.extraction.units import Wrapped, short_names, units_of, wrapped_modules
 
 _PASSES: Final = (1, 2, 3)
 """Two points make a line, the third says whether it is one."""
 _FIXED: Final = ("name", "parameters")
 """What does not grow with a batch."""
+_SCRATCH: Final = ("forward_workspace", "backward_workspace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +46,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """One forward and backward: its layers, and elements of its output scores."""
+    """One forward and backward: its layers, their tokens, and elements that live only meanwhile."""
 
     segments: tuple[Segment, ...]
     layers: tuple[Json, ...]
     tokens: int
+    workspaces: tuple[tuple[int, int], ...]
 
 
 def record_of(made: Made, asked: Asked) -> Json:
@@ -59,6 +68,7 @@ def record_of(made: Made, asked: Asked) -> Json:
     used = set().union(*(segment.used for segment in passes[0].segments))
     kept, numbers = _kept_units(passes[0].segments, units)
     layers, tokens, scales = _scaled(passes)
+    layers = [layer | scratch for layer, scratch in zip(layers, _workspaces(passes), strict=True)]
     paths = short_names(units[i].path for i in kept if units[i].path)
     names = ["root" if not unit.path else paths.get(unit.path, unit.path) for unit in units]
     layer_list = layer_names(passes[0].segments, names)
@@ -111,8 +121,11 @@ def _counted(made: Made, asked: Asked, units: tuple[Wrapped, ...], repeats: int)
     layers = [layer_record(segment, units[segment.unit], asked.dtype) for segment in segments]
     for layer in layers:
         layer["logits"] = 0
-    layers[-1]["logits"] = sum(t.numel() for t in outputs if t.dim())
-    return _Pass(tuple(segments), tuple(layers), _tokens(args, kwargs))
+    scores = [t for t in outputs if t.dim()]
+    layers[-1]["logits"] = sum(t.numel() for t in scores)
+    nbytes = sum(t.numel() * t.element_size() for t in scores)
+    scratch = workspaces(segments, nbytes, asked.dtype.itemsize)
+    return _Pass(tuple(segments), tuple(layers), _tokens(args, kwargs), tuple(scratch))
 
 
 def _outputs(answer: object) -> list[torch.Tensor]:
@@ -182,6 +195,25 @@ def _scaled(passes: Sequence[_Pass]) -> tuple[list[Json], Any, bool]:
         return layers, _line(*(p.tokens for p in passes)), True
     except ValueError:
         return plain
+
+
+def _workspaces(passes: Sequence[_Pass]) -> Iterator[Json]:
+    """Each layer's workspaces as lines over the batch, of which the highest counts.
+
+    The most of several things that grow in a line bends upwards, so the lines through neighbouring
+    passes never say more than is there, and at these passes they say it exactly.
+    """
+    for found in zip(*(p.workspaces for p in passes), strict=True):
+        record = {}
+        for name, sizes in zip(_SCRATCH, zip(*found, strict=True), strict=True):
+            lines = [
+                [low - k * (high - low), high - low]
+                for k, (low, high) in enumerate(pairwise(sizes), 1)
+            ]
+            record[name] = [list(line) for line in dict.fromkeys(map(tuple, lines))] or [
+                [sizes[0], 0]
+            ]
+        yield record
 
 
 def _line(*values: Any) -> Any:  # noqa: ANN401 - the same structure of numbers, three times
