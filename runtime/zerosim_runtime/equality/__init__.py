@@ -14,5 +14,8 @@ rank). It builds the model with `marked_model(case, record)`, wraps it with its 
             for record.micro_batch in range(micro_batches): ...forward and backward...
     return record.seen
 
+A family whose engine not everybody can install has a `REPLAY`, too: where it is installed, what it did
+is recorded as JSON; plans are compared with the recordings everywhere.
+
 `watching` sees every c10d call, from Python or from C++, and refuses one it does not know.
 """

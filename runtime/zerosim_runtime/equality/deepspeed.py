@@ -1,6 +1,6 @@
 """DeepSpeed ZeRO-1, 2 and 3 as observed: its engine runs a small model under a ds_config.
 
-Needs DeepSpeed (a virtual environment of its own: docs/equality.md says how); what was observed is
+Needs DeepSpeed (a virtual environment of its own: docs/schedules/deepspeed-1-2.md says how); what was observed is
 kept under tests/golden/deepspeed, so that plans are compared with it where DeepSpeed is missing.
 """
 
@@ -10,16 +10,25 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 import torch
 
 from zerosim.scenario.sections import NumericsSection, WorkloadSection
+from zerosim_runtime.equality import deepspeed3_cases, deepspeed_cases
 from zerosim_runtime.equality.case import Case
 from zerosim_runtime.equality.deepspeed_model import Model, Shape, batch
+from zerosim_runtime.equality.deepspeed_plan import plan_of, rows_of
+from zerosim_runtime.equality.recording import Replay
 from zerosim_runtime.equality.seen import MARKERS, Seen
 from zerosim_runtime.equality.watch import Record, watching
 
+NEEDS: Final = ("deepspeed", "torch")
+CASES: Final = (*deepspeed_cases.CASES, *deepspeed3_cases.CASES)
+REPLAY: Final = Replay(
+    Path(__file__).parents[3] / "tests" / "golden" / "deepspeed", plan_of, rows_of
+)
 STAGES: Final = {"deepspeed-1": 1, "deepspeed-2": 2, "deepspeed-3": 3}
 _BY_MODULE: Final = 3
 """The stage that gathers module by module, so that modules are what is marked."""

@@ -10,12 +10,14 @@ from typing import Final
 
 from zerosim.registry import Registry
 from zerosim_runtime.equality.case import Case
+from zerosim_runtime.equality.recording import Replay
 from zerosim_runtime.equality.seen import Seen
 
 FAMILIES: Final = Registry(
     "family",
     {
         "ddp": "zerosim_runtime.equality.ddp",
+        "deepspeed": "zerosim_runtime.equality.deepspeed",
         "fsdp1": "zerosim_runtime.equality.fsdp1",
         "fsdp2": "zerosim_runtime.equality.fsdp2",
     },
@@ -24,18 +26,22 @@ FAMILIES: Final = Registry(
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Its cases, what a rank is seen to do in one, and the distributions it takes."""
+    """Its cases, what a rank is seen to do in one, and the distributions it takes.
+
+    With a `replay`, what was seen is written down and compared from there.
+    """
 
     name: str
     cases: tuple[Case, ...]
     observe: Callable[[Case, int], list[Seen]]
     needs: tuple[str, ...]
+    replay: Replay | None = None
 
 
 def family_of(name: str) -> Family:
     """A family by name. Raises UnknownNameError."""
     module = import_module(FAMILIES[name])
-    return Family(name, module.CASES, module.observe, module.NEEDS)
+    return Family(name, module.CASES, module.observe, module.NEEDS, vars(module).get("REPLAY"))
 
 
 def versions_of(family: Family) -> dict[str, str | None]:

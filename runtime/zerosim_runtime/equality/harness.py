@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -13,10 +13,11 @@ from pathlib import Path
 import orjson
 
 from zerosim.errors import RuntimeFailedError
+from zerosim.plan import Plan
 from zerosim.scenario import plan_of
 from zerosim_runtime.equality.case import Case, scenario_of
 from zerosim_runtime.equality.rank import BATCH_FILE, seen_file
-from zerosim_runtime.equality.seen import compared, n_collectives, planned, row_from
+from zerosim_runtime.equality.seen import Seen, compared, n_collectives, planned, row_from
 from zerosim_runtime.launch import environment, run_ranks
 
 Progress = Callable[[str], None]
@@ -31,27 +32,51 @@ class Outcome:
     difference: str | None
 
 
+Watched = dict[int, list[Seen] | str]
+"""By rank, what it was seen to do, or why nothing was seen."""
+
+
 def outcomes(cases: Iterable[Case], tell: Progress) -> list[Outcome]:
     """Run and compare all cases, in the order given; every rank of each."""
     listed = list(cases)
-    found: dict[tuple[str, str], Outcome] = {}
-    for (fake, size), same in groupby(sorted(listed, key=_start), key=_start):
+    found = {
+        (case.family, case.name): judged(case, plan_of(scenario_of(case)), watched)
+        for case, watched in observed(listed, tell)
+    }
+    return [found[case.family, case.name] for case in listed]
+
+
+def judged(case: Case, plan: Plan, watched: Watched) -> Outcome:
+    """Compare what each rank was seen to do with what the plan says of it."""
+    differences: list[str] = []
+    for rank, rows in watched.items():
+        if isinstance(rows, str):
+            differences.append(f"rank {rank} failed: {rows}")
+            continue
+        mismatch = compared(planned(plan, rank), rows)
+        if mismatch is not None:
+            differences.append(f"rank {rank} at row {mismatch.position}:\n{mismatch.text}")
+    counted = n_collectives(planned(plan, case.ranks[0]))
+    return Outcome(case, counted, differences[0] if differences else None)
+
+
+def observed(cases: Iterable[Case], tell: Progress) -> Iterator[tuple[Case, Watched]]:
+    """Run all cases, one start for each number of ranks, and say what each rank was seen to do."""
+    for (fake, size), same in groupby(sorted(cases, key=_start), key=_start):
         batch = list(same)
         tell(f"{len(batch)} cases on {size} {'fake' if fake else 'real'} ranks")
-        for outcome in _batch(batch):
-            found[outcome.case.family, outcome.case.name] = outcome
-    return [found[case.family, case.name] for case in listed]
+        yield from _batch(batch)
 
 
 def _start(case: Case) -> tuple[bool, int]:
     return case.fake, case.world_size
 
 
-def _batch(cases: list[Case]) -> list[Outcome]:
+def _batch(cases: list[Case]) -> Iterator[tuple[Case, Watched]]:
     """All cases of one world size; when one ends the ranks, the next start goes on after it."""
-    done: list[Outcome] = []
-    while len(done) < len(cases):
-        rest = cases[len(done) :]
+    done = 0
+    while done < len(cases):
+        rest = cases[done:]
         with tempfile.TemporaryDirectory(prefix="zerosim-equality-") as name:
             directory = Path(name)
             _run(rest, directory)
@@ -60,8 +85,8 @@ def _batch(cases: list[Case]) -> list[Outcome]:
                 raise RuntimeFailedError(
                     f"no rank of case '{rest[0].name}' left a word: {_tail(directory)}"
                 )
-            done += [_outcome(case, directory) for case in ran]
-    return done
+            done += len(ran)
+            yield from ((case, _watched(case, directory)) for case in ran)
 
 
 def _was_run(case: Case, directory: Path) -> bool:
@@ -89,18 +114,10 @@ def _tail(directory: Path) -> str:
     return (directory / "torchrun.log").read_text(errors="replace")[-2000:]
 
 
-def _outcome(case: Case, directory: Path) -> Outcome:
-    plan = plan_of(scenario_of(case))
-    differences: list[str] = []
-    for rank in case.ranks:
-        ours = planned(plan, rank)
-        path = seen_file(directory, case, rank)
-        found = orjson.loads(path.read_bytes()) if path.exists() else {"error": "it was not seen"}
-        if "error" in found:
-            differences.append(f"rank {rank} failed: {found['error']}")
-            continue
-        mismatch = compared(ours, [row_from(row) for row in found["rows"]])
-        if mismatch is not None:
-            differences.append(f"rank {rank} at row {mismatch.position}:\n{mismatch.text}")
-    counted = n_collectives(planned(plan, case.ranks[0]))
-    return Outcome(case, counted, differences[0] if differences else None)
+def _watched(case: Case, directory: Path) -> Watched:
+    return {rank: _seen(seen_file(directory, case, rank)) for rank in case.ranks}
+
+
+def _seen(path: Path) -> list[Seen] | str:
+    found = orjson.loads(path.read_bytes()) if path.exists() else {"error": "it was not seen"}
+    return str(found["error"]) if "error" in found else [row_from(row) for row in found["rows"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from zerosim.plan import Plan
 from zerosim_runtime.equality.case import Case
 from zerosim_runtime.equality.seen import Seen, row_from, row_to
 
@@ -21,6 +22,15 @@ class Recording:
     case: Case
     versions: Mapping[str, str]
     seen: tuple[tuple[Seen, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Where a family's recordings are, and how to compare one: its case's plan, and its rows."""
+
+    directory: Path
+    plan_of: Callable[[Case], Plan]
+    rows_of: Callable[[Case, Sequence[Seen]], list[Seen]]
 
 
 def write_recording(recording: Recording, directory: Path) -> Path:

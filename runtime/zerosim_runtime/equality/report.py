@@ -14,6 +14,7 @@ _HEAD: Final = """# Equality
 
 Written by `make equality`; not by hand.
 Each case runs a real engine, writes down every collective of every watched rank (kind, place among the layers' forwards and backwards, process group, elements, dtype), and compares it with the plan of the same scenario.
+DeepSpeed was observed in an environment of its own; `tests/golden/deepspeed` holds what it did, with its version, and `docs/schedules/deepspeed-1-2.md` says how to observe it anew.
 Real ranks are processes over Gloo; fake ranks are torch's fake process group in one process, watched as the first and as the last rank.
 """
 _ROW: Final = re.compile(r"^\| `.*\| (yes|\*\*no\*\*) \|$", re.MULTILINE)
@@ -65,5 +66,6 @@ def _options(name: str, options: Mapping[str, object]) -> str:
 def _model(case: Case) -> str:
     workload = case.scenario.get("workload", {})
     words = [str(workload.get("model", "uniform"))]
-    words += [f"{key}={value}" for key, value in workload.items() if key != "model"]
+    shape = case.extra.get("shape", {})
+    words += [f"{key}={value}" for key, value in (workload | shape).items() if key != "model"]
     return " ".join(words)

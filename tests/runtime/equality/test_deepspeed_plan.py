@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from zerosim_runtime.equality.deepspeed import CASES
 from zerosim_runtime.equality.deepspeed_plan import plan_of, rows_of
-from zerosim_runtime.equality.deepspeed_record import CASES
 from zerosim_runtime.equality.recording import read_recording
 from zerosim_runtime.equality.seen import compared, n_collectives, planned
 

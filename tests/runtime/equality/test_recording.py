@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from zerosim_runtime.equality.case import Case
-from zerosim_runtime.equality.deepspeed_record import CASES
+from zerosim_runtime.equality.deepspeed import CASES
 from zerosim_runtime.equality.recording import Recording, read_recording, write_recording
 from zerosim_runtime.equality.seen import Seen
 
