@@ -8,6 +8,7 @@ from typing import Final
 
 from zerosim.partition.balance import Balance, balance
 from zerosim.partition.buffers import Buffer, Member, Partition, Piece, padded, pieces
+from zerosim.partition.chunks import chunk, chunk_owned
 from zerosim.partition.even import owned, padded_unit, shard_unit
 from zerosim.partition.styles import (
     by_unit,
@@ -55,6 +56,8 @@ __all__ = [
     "Style",
     "balance",
     "by_unit",
+    "chunk",
+    "chunk_owned",
     "even",
     "flat",
     "greedy",

@@ -9,6 +9,7 @@ from math import lcm
 from typing import Final
 
 from zerosim.partition.buffers import Buffer, Partition, cut, laid, padded, parameters_of
+from zerosim.partition.chunks import chunk
 from zerosim.workload import Unit
 
 
@@ -58,9 +59,7 @@ def rows(units: Sequence[Unit], n_ranks: int) -> Partition:
     """
     made = []
     for i, parameter in enumerate(parameters := parameters_of(units)):
-        n_rows = parameter.shape[0] if parameter.shape else 1
-        each = padded(n_rows, n_ranks) // n_ranks * (parameter.numel // n_rows if n_rows else 0)
-        made.append(Buffer(laid(parameters, [i]), ((n_ranks, each),)))
+        made.append(Buffer(laid(parameters, [i]), ((n_ranks, chunk(parameter, n_ranks)),)))
     return Partition(n_ranks, tuple(made))
 
 

@@ -21,7 +21,7 @@ from zerosim_runtime.equality.fsdp2_cases import CASES
 from zerosim_runtime.equality.marked import batches, marked_model
 from zerosim_runtime.equality.seen import Seen
 from zerosim_runtime.equality.watch import Record, watching
-from zerosim_runtime.model import Batch, Model
+from zerosim_runtime.model import Model
 from zerosim_runtime.rank import dtype_of
 
 __all__ = ["CASES", "NEEDS", "observe"]
@@ -30,25 +30,28 @@ NEEDS: Final = ("torch",)
 
 def observe(case: Case, rank: int) -> list[Seen]:
     """Train the case's model under fully_shard and return what this rank was seen to do."""
-    scenario, record = scenario_of(case), Record()
-    options = Fsdp2Options(**scenario.schedule.options)
-    mesh = _mesh(options, case.world_size)
+    scenario, options, record = scenario_of(case), options_of(case), Record()
+    mesh = mesh_of(options, case.world_size)
     # Tensors of fake ranks are fake too, unless fully_shard is to make a mesh, which must be real.
-    fake = case.fake and mesh_is_given(options)
-    with FakeTensorMode() if fake else nullcontext():
-        model = _wrapped(scenario, options, mesh, record)
+    with FakeTensorMode() if case.fake and _mesh_is_given(options) else nullcontext():
+        model = wrapped(scenario, options, mesh, record)
         with watching(record):
-            for batch in batches(scenario, record, rank):
-                _micro_batch(model, batch, scenario, options, record)
+            train(model, scenario, options, record, rank)
     return record.seen
 
 
-def mesh_is_given(options: Fsdp2Options) -> bool:
+def options_of(case: Case) -> Fsdp2Options:
+    """The options of a case's schedule."""
+    return Fsdp2Options(**scenario_of(case).schedule.options)
+
+
+def _mesh_is_given(options: Fsdp2Options) -> bool:
     """Whether fully_shard makes no mesh of its own (it does to reshard to fewer ranks)."""
     return options.reshard_after_forward is None or isinstance(options.reshard_after_forward, bool)
 
 
-def _mesh(options: Fsdp2Options, world_size: int) -> DeviceMesh:
+def mesh_of(options: Fsdp2Options, world_size: int) -> DeviceMesh:
+    """One dimension, or replicas of a shard mesh."""
     shards = options.shard_mesh_size or world_size
     if shards == world_size:
         return init_device_mesh("cpu", (world_size,), mesh_dim_names=("shard",))
@@ -56,7 +59,7 @@ def _mesh(options: Fsdp2Options, world_size: int) -> DeviceMesh:
     return init_device_mesh("cpu", (world_size // shards, shards), mesh_dim_names=names)
 
 
-def _wrapped(
+def wrapped(
     scenario: Scenario, options: Fsdp2Options, mesh: DeviceMesh, record: Record
 ) -> FSDPModule:
     """The model after the calls that a user would write for these options."""
@@ -120,14 +123,20 @@ def _prefetch(blocks: list[FSDPModule], options: Fsdp2Options) -> None:
             block.set_modules_to_backward_prefetch(blocks[max(0, i - before) : i][::-1])
 
 
-def _micro_batch(
-    model: FSDPModule, batch: Batch, scenario: Scenario, options: Fsdp2Options, record: Record
+def train(
+    model: FSDPModule,
+    scenario: Scenario,
+    options: Fsdp2Options,
+    record: Record,
+    rank: int,
 ) -> None:
-    last = record.micro_batch == scenario.workload.micro_batches - 1
-    model.set_requires_gradient_sync(last or options.set_requires_gradient_sync)
-    model.set_requires_all_reduce(last or options.set_requires_all_reduce)
-    model.set_reshard_after_backward(last or options.set_reshard_after_backward)
-    loss: torch.Tensor = model(batch)  # type: ignore[operator] # an FSDPModule is an nn.Module too
-    loss.backward()  # type: ignore[no-untyped-call] # torch has no types for it
-    if last:
-        model.zero_grad()  # type: ignore[attr-defined] # same
+    """Every micro-batch of every step, with what the loop sets before each; there is no optimizer."""
+    for batch in batches(scenario, record, rank):
+        last = record.micro_batch == scenario.workload.micro_batches - 1
+        model.set_requires_gradient_sync(last or options.set_requires_gradient_sync)
+        model.set_requires_all_reduce(last or options.set_requires_all_reduce)
+        model.set_reshard_after_backward(last or options.set_reshard_after_backward)
+        loss: torch.Tensor = model(batch)  # type: ignore[operator] # an FSDPModule is an nn.Module too
+        loss.backward()
+        if last:
+            model.zero_grad()  # type: ignore[attr-defined] # as above

@@ -136,3 +136,16 @@ def test_a_caching_allocator_is_followed_if_asked(unit: Unit) -> None:
 def test_an_unknown_allocator_gets_a_suggestion() -> None:
     with pytest.raises(UnknownNameError, match="no allocator 'cacheing': did you mean 'caching'"):
         run(load_scenario("lesson-zero3", ["allocator=cacheing"]))
+
+
+def test_groups_of_one_shape_have_collectives_of_their_own() -> None:
+    words = ["schedule=fsdp2", "shard_mesh_size=2", "world_size=4", "layers=1"]
+    spans = run(load_scenario("lesson-zero3", words)).spans
+    named = pl.col("name").cast(pl.String)
+    gathered = spans.filter(named == "AG0").group_by("rank", maintain_order=True).first()
+    first, second, third, fourth = gathered["collective"].to_list()
+    assert (first, third) == (second, fourth)
+    assert first != third
+    first, second, third, fourth = spans.filter(named == "AR0")["collective"].to_list()
+    assert (first, second) == (third, fourth)
+    assert first != second

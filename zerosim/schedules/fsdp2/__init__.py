@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from zerosim.errors import ScenarioError
 from zerosim.kinds import Kind, Reuse
 from zerosim.numerics import Numerics
+from zerosim.partition import chunk_owned
 from zerosim.plan import Allocation, Plan, PlanWriter, spread, uneven
 from zerosim.schedules import layers
 from zerosim.schedules.fsdp2 import gradients, hooks
-from zerosim.schedules.fsdp2.groups import Calls, owned, wrapping
+from zerosim.schedules.fsdp2.groups import Calls, wrapping
 from zerosim.schedules.fsdp2.state import Mesh, MicroBatch, State, taken
 from zerosim.schedules.knobs import knob
 from zerosim.workload import Workload
@@ -232,5 +233,7 @@ def _owned(state: State) -> list[int]:
     """Real elements of each rank, which its optimizer updates; replicas of a shard own the same."""
     shards = state.mesh.shards
     counts = Counter(p for group in state.wrapping.groups for p in group.parameters)
-    each = [sum(n * owned(p, shards, rank) for p, n in counts.items()) for rank in range(shards)]
+    each = [
+        sum(n * chunk_owned(p, shards, rank) for p, n in counts.items()) for rank in range(shards)
+    ]
     return each * state.mesh.replicas

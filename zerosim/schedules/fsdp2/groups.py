@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from zerosim.partition import padded
+from zerosim.partition import chunk
 from zerosim.workload import Layer, Parameter, Workload
 
 
@@ -35,20 +35,6 @@ class Group:
     def numel(self) -> int:
         """Elements of the group without padding."""
         return sum(parameter.numel for parameter in self.parameters)
-
-
-def chunk(parameter: Parameter, n_ranks: int) -> int:
-    """Elements of a parameter that each rank stores: chunk 0 of torch.chunk, all ranks pad to it."""
-    if not parameter.numel:
-        return 0
-    n_rows = parameter.shape[0] if parameter.shape else 1
-    return padded(n_rows, n_ranks) // n_ranks * (parameter.numel // n_rows)
-
-
-def owned(parameter: Parameter, n_ranks: int, rank: int) -> int:
-    """Real elements of a parameter that a rank owns: none past the last row."""
-    each = chunk(parameter, n_ranks)
-    return max(0, min(each, parameter.numel - rank * each))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""FSDP2's groups: rows by torch.chunk, ranks without any, and what the padding costs."""
+"""FSDP2's groups: what belongs to which, what the padding costs, and how much is sent."""
 
 from __future__ import annotations
 
@@ -7,37 +7,8 @@ import pytest
 from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.plan import at_rank
 from zerosim.scenario import load_scenario, plan_of, workload_of
-from zerosim.schedules.fsdp2.groups import Calls, chunk, owned, wrapping
+from zerosim.schedules.fsdp2.groups import Calls, wrapping
 from zerosim.workload import Layer, Parameter, Unit, Workload
-
-
-def rows(n_rows: int, n_ranks: int) -> list[int]:
-    parameter = Parameter("p", (n_rows,))
-    return [owned(parameter, n_ranks, rank) for rank in range(n_ranks)]
-
-
-# Check cases E6 and E7.
-def test_trailing_ranks_may_own_no_row() -> None:
-    assert rows(5, 8) == [1, 1, 1, 1, 1, 0, 0, 0]
-    assert rows(10, 8) == [2, 2, 2, 2, 2, 0, 0, 0]
-
-
-# Check case E8.
-def test_the_rows_of_a_vocabulary_of_50257() -> None:
-    assert rows(50257, 64) == [786] * 63 + [739]
-    assert chunk(Parameter("p", (50257,)), 64) * 64 == 50304
-    assert rows(50257, 1024) == [50] * 1005 + [7] + [0] * 18
-
-
-# Check case E9.
-def test_a_norm_of_1600_leaves_224_of_1024_ranks_empty() -> None:
-    assert rows(1600, 1024) == [2] * 800 + [0] * 224
-
-
-def test_a_row_is_a_whole_slice_of_the_first_dimension() -> None:
-    assert chunk(Parameter("p", (5, 3)), 2) == 9
-    assert chunk(Parameter("scalar", ()), 4) == 1
-    assert chunk(Parameter("none", (0, 3)), 4) == 0
 
 
 # semantics.md D: measured on torch's fake backend, 36,069,376 instead of 30,740,800 elements.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from zerosim.memory.allocator import SMALL_SEGMENT, segment_bytes
+from zerosim.memory.reserved import reserved
 from zerosim.plan import Plan
 from zerosim.scenario import load_scenario, plan_of
 
@@ -46,6 +49,15 @@ def test_a_forward_holds_two_copies_of_a_layer() -> None:
     assert alive(found, "copy-out1") == {"all_gather.1": 2 * P, "unsharded.1": 2 * P}
     forward = [op.name for op in found.ops[: [op.name for op in found.ops].index("F3") + 1]]
     assert max(whole(found, name) for name in forward) == 4 * P
+
+
+# Check case I1: copies of a layer on two streams cannot share memory, so three are reserved.
+def test_a_forward_reserves_three_copies_of_a_layer() -> None:
+    found = plan("dtype=bfloat16", hidden=4096, micro_batch=1)
+    names = [op.name for op in found.ops]
+    forward = replace(found, ops=found.ops[: names.index("F3") + 1], persistent=())
+    layer = 2 * (4096 * 4096 + 4096)
+    assert reserved(forward).peak_bytes == 3 * segment_bytes(layer) + SMALL_SEGMENT  # activations
 
 
 # Check case I2.
