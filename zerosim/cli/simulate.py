@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from zerosim.analysis.summary import summarize
+from zerosim.cli.configs import imported, origins_of, print_origins
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
 from zerosim.cli.summary import fits_row, padding_row, summary_rows
@@ -16,7 +17,16 @@ from zerosim.scenario import Scenario, cluster_of, convention_of, load_scenario,
 from zerosim.store import save_run
 
 Source = Annotated[
-    str, typer.Argument(metavar="SCENARIO", help="A preset, a TOML file, a run.json or a run.")
+    str | None,
+    typer.Argument(metavar="SCENARIO", help="A preset, a TOML file, a run.json or a run."),
+]
+From = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE", help="A configuration of DeepSpeed, Accelerate, …."),
+]
+Model = Annotated[
+    Path | None,
+    typer.Option("--model-config", metavar="FILE", help="Its model, a Hugging Face config.json."),
 ]
 Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="RUN", help="Store the run here.")]
 
@@ -26,17 +36,27 @@ def register(app: typer.Typer) -> None:
     app.command("simulate")(simulate)
 
 
-def simulate(scenario: Source, words: Words = None, out: Out = None, json: Json = False) -> None:
-    """Simulate a scenario and print its summary."""
-    chosen = load_scenario(scenario, words or [])
+def simulate(
+    scenario: Source = None,
+    config: From = None,
+    model: Model = None,
+    words: Words = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Simulate a scenario, or a configuration you have, and print its summary."""
+    found = imported(scenario, config, model, words or [])
+    chosen = load_scenario(str(scenario), words or []) if found is None else found.scenario
     trace = run(chosen)
     if out is not None:
         save_run(trace, out)
         log(f"stored {out}")
     summary = summarize(trace)
     if json:
-        print_json(summary)
+        print_json(summary | ({} if found is None else origins_of(found)))
     else:
+        if found is not None:
+            print_origins(found)
         fits = fits_row(summary["peak_bytes"], cluster_of(chosen).device)
         convention = ("convention", convention_of(chosen).line)
         print_rows([*summary_rows(summary), convention, fits, *_padding(chosen)])

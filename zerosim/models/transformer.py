@@ -10,7 +10,10 @@ from zerosim.workload import Layer, Module, Parameter, Unit, Workload
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of a transformer and its micro-batch. `llama` picks SwiGLU, RMSNorm and no biases."""
+    """Sizes of a transformer and its micro-batch. `llama` picks SwiGLU, RMSNorm and no biases.
+
+    `qkv_bias`: queries, keys and values of a llama have one nevertheless (Qwen2).
+    """
 
     layers: int
     hidden: int
@@ -25,6 +28,7 @@ class Sizes:
     tied: bool
     attention: str = "flash"
     checkpointing: str = "none"
+    qkv_bias: bool = False
 
     def __post_init__(self) -> None:
         """Refuse heads that do not divide the hidden size, or each other."""
@@ -202,6 +206,7 @@ def _llama_block(sizes: Sizes) -> tuple[Parameter, ...]:
     return (
         Parameter("norm1.weight", (h,)),
         Parameter("attention.qkv.weight", (h + 2 * kv, h)),
+        *((Parameter("attention.qkv.bias", (h + 2 * kv,)),) if sizes.qkv_bias else ()),
         Parameter("attention.out.weight", (h, h)),
         Parameter("norm2.weight", (h,)),
         Parameter("mlp.gate.weight", (f, h)),

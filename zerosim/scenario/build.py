@@ -79,6 +79,7 @@ def _workload(scenario: Scenario) -> Workload:
             micro_batches=w.micro_batches,
             llama=llama,
             tied=w.tied,
+            qkv_bias=w.qkv_bias,
             attention=w.attention,
             checkpointing=w.checkpointing,
         )

@@ -36,6 +36,7 @@ class WorkloadSection:
     ffn: int | None = None
     vocab: int | None = None
     tied: bool = False
+    qkv_bias: bool = False
     sizes: str | None = None
     attention: str = "flash"
     checkpointing: str = "none"
