@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerosim.kinds import Kind
+from zerosim.kinds import Kind, Reuse
 from zerosim.numerics import Numerics
 from zerosim.partition import padded
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
@@ -66,7 +66,14 @@ def _plan(engine: Engine, workload: Workload, options: LowLevelOptions, steps: i
         Allocation("optimizer", "optimizer", every // n_ranks * numerics.optimizer_bytes),
     )
     ops = share.steps_end(writer.ops)
-    return Plan(f"colossalai-{engine.stage}", n_ranks, ops, (Axis("world", n_ranks),), held)
+    return Plan(
+        f"colossalai-{engine.stage}",
+        n_ranks,
+        ops,
+        (Axis("world", n_ranks),),
+        held,
+        reuse=Reuse.RECORDED,
+    )
 
 
 # Note [A flush copies its bucket five times]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from zerosim.kinds import Kind
+from zerosim.kinds import Kind, Reuse
 from zerosim.numerics import Numerics
 from zerosim.partition import greedy
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter, spread, uneven
@@ -80,7 +80,14 @@ def _plan(
         uneven("optimizer", "optimizer", [n * numerics.optimizer_bytes for n in loads]),
     )
     ops = share.steps_end(writer.ops)
-    return Plan(f"colossalai-{stage}-old", n_ranks, ops, (Axis("world", n_ranks),), held)
+    return Plan(
+        f"colossalai-{stage}-old",
+        n_ranks,
+        ops,
+        (Axis("world", n_ranks),),
+        held,
+        reuse=Reuse.RECORDED,
+    )
 
 
 def _reduce(shared: _Shared, engine: Engine, bucket: Flush, after: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerosim.kinds import Kind
+from zerosim.kinds import Kind, Reuse
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, Axis, Plan
 from zerosim.schedules import layers
@@ -43,7 +43,14 @@ def _plan(of: Layout, steps: int) -> Plan:
         Allocation("optimizer", "optimizer", of.slice * each),
     )
     ops = layers.steps_end(run.writer.ops)
-    return Plan(f"deepspeed-{of.stage}", of.n_ranks, ops, (Axis("world", of.n_ranks),), held)
+    return Plan(
+        f"deepspeed-{of.stage}",
+        of.n_ranks,
+        ops,
+        (Axis("world", of.n_ranks),),
+        held,
+        reuse=Reuse.RECORDED,
+    )
 
 
 def _forward(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from zerosim.kinds import Reuse
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
 from zerosim.schedules import layers
@@ -60,7 +61,15 @@ def deepspeed_3(
         *gradients.held(update.shard),
     )
     ops = layers.steps_end(writer.ops)
-    return Plan("deepspeed-3", n_ranks, ops, (Axis("world", n_ranks),), held, _STEADY_FROM)
+    return Plan(
+        "deepspeed-3",
+        n_ranks,
+        ops,
+        (Axis("world", n_ranks),),
+        held,
+        _STEADY_FROM,
+        reuse=Reuse.RECORDED,
+    )
 
 
 def _persistent(tensors: tuple[Tensor, ...], options: DeepSpeed3Options) -> frozenset[int]:
