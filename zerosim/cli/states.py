@@ -7,7 +7,7 @@ from typing import Any, Final
 from zerosim.cli.output import print_rows, print_table
 from zerosim.kinds import MEMORY_KINDS
 from zerosim.memory.conventions import CONVENTIONS, Convention
-from zerosim.memory.quoted import LARGEST, STATES, TABLE_2_BYTES, TABLE_2_RANKS, Quote
+from zerosim.memory.quoted import LARGEST, MEASURED, STATES, TABLE_2_BYTES, TABLE_2_RANKS, Quote
 from zerosim.memory.states import STAGES, largest_model, states
 from zerosim.units import format_bytes, format_count
 
@@ -58,6 +58,7 @@ def stage_records(
                     STATES.get((n_params, n_ranks, stage), ()) if known else (), held.nbytes
                 ),
                 "quoted_params": _quoted(LARGEST.get((1, stage), ()) if table_2 else (), most),
+                "measured_params": _quoted(MEASURED.get((1, stage), ()) if table_2 else (), most),
             }
         )
     return rows
@@ -100,7 +101,7 @@ def print_states(record: dict[str, Any]) -> None:
     )
     memory = format_bytes(record["memory_bytes"])
     print_table(
-        ("ZeRO stage", "a rank", *_KINDS, "printed", f"fits {memory}", "largest", "printed"),
+        ("ZeRO stage", "a rank", *_KINDS, "printed", f"fits {memory}", "largest", "printed", "ran"),
         [_stage_row(row) for row in record["stages"]],
     )
     print_table(
@@ -113,6 +114,7 @@ def print_states(record: dict[str, Any]) -> None:
 _KINDS: Final = ("parameters", "gradients", "optimizer")
 _LEGEND: Final = [
     ("printed", "what arXiv 1910.02054 prints for it; Δ: not the rounded arithmetic"),
+    ("ran", "what it prints as measured: the rest is activations, buffers, fragmentation"),
     ("*", "arithmetic alone: the system has no such stage"),
 ]
 
@@ -126,6 +128,7 @@ def _stage_row(row: dict[str, Any]) -> tuple[str, ...]:
         "yes" if row["fits"] else "no",
         format_count(row["largest_model_params"]),
         _printed(row["quoted_params"], "B"),
+        ", ".join(f"{q['text']} B" for q in row["measured_params"]) or "-",
     )
 
 

@@ -103,5 +103,16 @@ LARGEST.update(
         for stage, text in ((1, "7.5"), (2, "14"), (3, "128"))
     }
 )
-DDP_IN_PRACTICE: Final = Quote("1.4", _GB, f"{_PAPER} §1")
-"""Where DDP ran out of 32 GB in fact: activations, buffers and fragmentation take the rest."""
+MEASURED: Final[dict[tuple[int, int], tuple[Quote, ...]]] = {
+    (1, 0): (
+        Quote("1.3", _GB, f"{_PAPER} table 2, measured"),
+        Quote("1.4", _GB, f"{_PAPER} §1, where DDP runs out"),
+    ),
+    (1, 1): (Quote("6.2", _GB, f"{_PAPER} table 2, measured"),),
+    (16, 0): (Quote("20", _GB, f"{_PAPER} table 2, measured"),),
+    (16, 1): (Quote("100", _GB, f"{_PAPER} table 2, measured"),),
+}
+"""What ran in fact, by (model parallelism, ZeRO stage), on 64 ranks of 32 GB.
+
+Activations, buffers and fragmentation take the rest; no closed form gives these.
+"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import orjson
@@ -52,6 +53,29 @@ def test_the_largest_models_of_32_gb(ask: Ask) -> None:
         {"value": 7_600_000_000, "text": "7.6", "source": "arXiv 1910.02054 table 2", "agrees": True},
         {"value": 7_500_000_000, "text": "7.5", "source": "arXiv 1910.02054 §5.4", "agrees": False},
     ]  # fmt: skip
+
+
+def test_what_ran_stands_beside_what_the_states_allow(ask: Ask) -> None:
+    stages = ask("--params 7.5e9 --ranks 64")["stages"]
+    assert [[q["text"] for q in s["measured_params"]] for s in stages] == [
+        ["1.3", "1.4"],
+        ["6.2"],
+        [],
+        [],
+    ]
+
+
+@pytest.mark.parametrize("arguments", ["1.5e9", "7.5e9 --ranks 64", "1e12 --ranks 1024"])
+def test_closed_forms_take_less_than_50_ms(
+    arguments: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def taken() -> float:
+        began = process_time()
+        assert run(["memory", "--params", *arguments.split(), "--json"]) == 0
+        return process_time() - began
+
+    assert min(taken() for _ in range(3)) < 0.05
+    assert capsys.readouterr().out.count("\n") == 3
 
 
 def test_states_of_one_rank_are_24_gb_of_gpt2(ask: Ask) -> None:

@@ -9,8 +9,8 @@ import pytest
 from zerosim.errors import ScenarioError
 from zerosim.memory.conventions import CONVENTIONS
 from zerosim.memory.quoted import (
-    DDP_IN_PRACTICE,
     LARGEST,
+    MEASURED,
     STATES,
     TABLE_2_BYTES,
     TABLE_2_RANKS,
@@ -146,8 +146,13 @@ def test_the_paper_multiplies_a_rounded_row_and_quotes_it_rounded_down() -> None
 
 def test_ddp_ran_out_below_what_its_states_allow() -> None:
     assert largest(0) == 2.0
-    assert DDP_IN_PRACTICE.text == "1.4"
-    assert not DDP_IN_PRACTICE.agrees(largest(0) * GB)
+    assert [q.text for q in MEASURED[1, 0]] == ["1.3", "1.4"]
+
+
+def test_what_ran_is_less_than_what_the_states_allow() -> None:
+    ran = {key: max(float(q.text) for q in quotes) for key, quotes in MEASURED.items()}
+    assert ran == {(1, 0): 1.4, (1, 1): 6.2, (16, 0): 20.0, (16, 1): 100.0}
+    assert all(most < largest(stage, parallel) for (parallel, stage), most in ran.items())
 
 
 def test_many_ranks_save_four_eight_and_n_times() -> None:
