@@ -86,6 +86,8 @@ def ds_config(case: Case) -> dict[str, Any]:
     """The ds_config of a case: its schedule's options are those of `zero_optimization`."""
     workload, numerics = WorkloadSection(**case.scenario["workload"]), _numerics(case)
     options = dict(case.scenario["schedule"])
+    accumulated = options.pop("grad_accum_dtype", SHORT.get(numerics.grad_dtype or ""))
+    reduced = options.pop("communication_data_type", SHORT.get(numerics.reduce_dtype or ""))
     config: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": workload.micro_batch,
         "gradient_accumulation_steps": workload.micro_batches,
@@ -95,10 +97,10 @@ def ds_config(case: Case) -> dict[str, Any]:
         "bf16": {"enabled": numerics.dtype == "bfloat16"},
         "zero_optimization": {"stage": STAGES[options.pop("name")], **options},
     }
-    if numerics.grad_dtype is not None:
-        config["data_types"] = {"grad_accum_dtype": SHORT[numerics.grad_dtype]}
-    if numerics.reduce_dtype is not None:
-        config["communication_data_type"] = SHORT[numerics.reduce_dtype]
+    if accumulated is not None:
+        config["data_types"] = {"grad_accum_dtype": accumulated}
+    if reduced is not None:
+        config["communication_data_type"] = reduced
     return config
 
 

@@ -17,6 +17,7 @@ GPT: Final = {
     "seq": 6,
     "micro_batch": 2,
 }
+ODD_GPT: Final = GPT | {"hidden": 10, "vocab": 37, "ffn": 23}
 FULL: Final = {"checkpointing": "full"}
 TWICE: Final = {"micro_batches": 2}
 P: Final = 32 * 32
@@ -49,6 +50,9 @@ def case(
 
 _R: Final = {"reduce_bucket_size": P}
 _OVERLAP: Final = _R | {"overlap_comm": True}
+_SMALL: Final = {"reduce_bucket_size": 300}
+_WHOLE: Final = {"reduce_scatter": False}
+_SCATTERED: Final = {"contiguous_gradients": False}
 _OWNERS: Final = {"use_multi_rank_bucket_allreduce": False}
 
 
@@ -98,4 +102,22 @@ CASES: Final = (
         dtype="bfloat16",
         grad_dtype="float32",
     ),
+    # What the knobs come to together, on three and four ranks.
+    case("odd-owners-3", 1, _OVERLAP | _OWNERS | _SMALL, ODD | TWICE, ranks=3),
+    case("gpt-round-robin-3", 1, _OWNERS | _SMALL | {"round_robin_gradients": True}, GPT, ranks=3),
+    case("gpt-scattered-3", 2, _OVERLAP | _SCATTERED | _OWNERS, GPT | TWICE, ranks=3),
+    case("gpt-whole-3", 2, _OVERLAP | _SMALL | _WHOLE, GPT | TWICE, ranks=3),
+    case("scattered-whole", 1, _SCATTERED | _WHOLE | _SMALL, GPT, ranks=3),
+    case(
+        *("aligned-owners-4", 2, _OWNERS | _SMALL | {"parameter_alignment": True}, ODD_GPT),
+        ranks=4,
+        dtype="bfloat16",
+    ),
+    case(
+        *("float32-both-3", 2, _OVERLAP | {"communication_data_type": "fp32"}, GPT | TWICE),
+        ranks=3,
+        dtype="bfloat16",
+        grad_dtype="float32",
+    ),
+    case("more-ranks-than-parameters-4", 2, _OWNERS, ODD | {"layers": 1}, ranks=4),
 )

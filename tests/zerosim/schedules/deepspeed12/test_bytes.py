@@ -15,8 +15,10 @@ from tests.zerosim.schedules.deepspeed12.models import (
     plan,
 )
 from zerosim.kinds import Kind
+from zerosim.models import uniform
 from zerosim.numerics import Numerics
 from zerosim.plan import Plan
+from zerosim.scenario import load_scenario, plan_of
 
 GB = 10**9
 PASSES = {Kind.ALL_REDUCE: 2, Kind.ALL_GATHER: 1, Kind.REDUCE: 1}
@@ -131,3 +133,20 @@ def test_accumulated_gradients_are_kept_between_micro_batches() -> None:
         *("partition.0", "partition.1", "again.0", "again.1"),
     ]
     assert [op.micro_batch for op in twice.ops if op.name == "accumulate"] == [1]
+
+
+def kept_by_rank(of: Plan) -> list[int]:
+    made = [a for op in of.ops for a in op.allocates if a.key.startswith("partition")]
+    return [sum(a.at(rank) for a in made) for rank in range(of.world_size)]
+
+
+def test_ranks_keep_as_many_bytes_as_deepspeed_was_measured_to_keep() -> None:
+    # `grads_in_partition` of each rank, float32, in 0.19.8 over four Gloo ranks.
+    odd = uniform(layers=3, hidden=21, tokens=2)
+    assert kept_by_rank(plan(2, odd, 4, reduce_bucket_size=500)) == [1764, 3612, 3612, 1848]
+    sizes = {"layers": 2, "hidden": 16, "heads": 2, "vocab": 40, "seq": 6}
+    words = [f"workload.{name}={value}" for name, value in sizes.items()]
+    words += ["workload.model=gpt", "numerics.dtype=float32", "world_size=4"]
+    words += ["schedule=deepspeed-2", "reduce_bucket_size=300"]
+    gpt = load_scenario("lesson-zero3", words)
+    assert kept_by_rank(plan_of(gpt)) == [11648, 8448, 12864, 11200]
