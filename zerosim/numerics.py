@@ -21,7 +21,8 @@ class Numerics:
 
     `dtype`: parameters as they compute and travel; `grad_dtype`: gradients as the backward makes
     them; `reduce_dtype`: as they are reduced and kept (empty: grad_dtype); `storage_dtype`: as
-    parameters are stored (empty: dtype). FSDP2's mixed precision stores float32, computes in bfloat16.
+    parameters are stored (empty: dtype); `master`: whether there is that float32 copy, which torch's
+    own optimizers do not make: without it the moments have the storage's dtype. FSDP2's mixed precision stores float32, computes in bfloat16.
     bfloat16 or float16 with Adam is the ZeRO paper's 2 + 2 + 12 bytes (arXiv 1910.02054 §3.1),
     float32 with Adam 4 + 4 + 8.
     """
@@ -31,6 +32,7 @@ class Numerics:
     optimizer: str = "adam"
     reduce_dtype: str = ""
     storage_dtype: str = ""
+    master: bool = True
 
     def __post_init__(self) -> None:
         """Fill in what is empty; refuse unknown names."""
@@ -63,10 +65,15 @@ class Numerics:
     @property
     def optimizer_bytes(self) -> int:
         """K: bytes of optimizer states per parameter (master copy and moments)."""
-        state = max(4, self.storage_bytes)
-        master = state if self.storage_bytes < 4 else 0  # noqa: PLR2004 - bytes of a float32
+        state = max(4, self.storage_bytes) if self.master else self.storage_bytes
+        master = state if state > self.storage_bytes else 0
         moment = 1 if self.optimizer in _QUANTIZED else state
-        return master + moment * _MOMENTS[self.optimizer]
+        return master + moment * self.n_moments
+
+    @property
+    def n_moments(self) -> int:
+        """How many numbers the optimizer keeps of each parameter beside its copy."""
+        return _MOMENTS[self.optimizer]
 
     @property
     def update_bytes(self) -> int:

@@ -34,7 +34,7 @@ class Owned:
     """What one rank owns of a parameter, all flat and equally long.
 
     `master` is stepped, `weight` is what computes and travels; they are the same memory unless
-    `weight` is narrower than float32.
+    `weight` is narrower than float32 and has a copy.
     """
 
     piece: Piece
@@ -66,7 +66,7 @@ def make_optimizer(weights: Weights, numerics: Numerics, settings: Settings) -> 
     _, n_moments = _RULES[numerics.optimizer]
     pieces = [piece for pieces in weights.layout.pieces for piece in pieces]
     sample = weights.own(pieces[0])
-    narrow = numerics.param_bytes < _SINGLE
+    narrow = numerics.master and numerics.param_bytes < _SINGLE
     states = tuple(
         torch.zeros(
             sum(piece.row for piece in pieces),

@@ -106,6 +106,24 @@ def test_narrow_weights_have_a_float32_master_that_remembers_small_steps() -> No
     assert bias.weight.tolist() == [0.98828125] * 5
 
 
+def test_without_a_master_copy_small_steps_are_lost() -> None:
+    numerics = Numerics("bfloat16", "bfloat16", "sgd", master=False)
+    optimizer = make_optimizer(_weights(1, 0, "bfloat16"), numerics, Settings(lr=1e-4))
+    bias = optimizer.owned[1]
+    bias.master.fill_(1.0)
+    for number in range(1, 101):
+        update(optimizer, bias, torch.ones(5, dtype=torch.bfloat16), number)
+    assert bias.master is bias.weight
+    assert bias.weight.tolist() == [1.0] * 5
+
+
+def test_without_a_master_copy_moments_are_as_narrow_as_the_weights() -> None:
+    numerics = Numerics("bfloat16", "bfloat16", "adam", master=False)
+    optimizer = make_optimizer(_weights(1, 0, "bfloat16"), numerics, SETTINGS)
+    assert optimizer.allocation.nbytes == 2 * 2 * 30 == 30 * numerics.optimizer_bytes
+    assert {moment.dtype for moment in optimizer.owned[0].moments} == {torch.bfloat16}
+
+
 @pytest.mark.parametrize(
     ("dtype", "name", "nbytes"),
     [

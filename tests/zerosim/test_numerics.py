@@ -37,6 +37,13 @@ def test_eight_bit_adam_keeps_a_byte_a_moment() -> None:
     assert Numerics("float32", "float32", "adam8bit").optimizer_bytes == 2
 
 
+def test_without_a_master_copy_moments_are_as_wide_as_the_stored_parameters() -> None:
+    assert Numerics("bfloat16", "bfloat16", "adam", master=False).optimizer_bytes == 4
+    assert Numerics("bfloat16", "bfloat16", "sgd", master=False).optimizer_bytes == 0
+    mixed = Numerics("bfloat16", "bfloat16", "adam", storage_dtype="float32", master=False)
+    assert mixed.optimizer_bytes == 8
+
+
 def test_float64_states_are_as_wide_as_the_parameters() -> None:
     assert Numerics("float64", "float64", "adam").optimizer_bytes == 16
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from zerosim.numerics import Numerics
 from zerosim.registry import Registry
 
-Fields = tuple[tuple[str, str], ...]
+Fields = tuple[tuple[str, str | bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,20 @@ _EVERY: Final = (
         note="the scales of blocks of 256 add 1.6 % to the 2 B of moments",
     ),
     Convention(
+        "adam-bf16",
+        2,
+        2,
+        4,
+        says="bfloat16 Adam without a master copy",
+        source="torch.optim.Adam on bfloat16 parameters, as FSDP shards them without storage_dtype",
+        numerics=(
+            ("dtype", "bfloat16"),
+            ("grad_dtype", "bfloat16"),
+            ("optimizer", "adam"),
+            ("master", False),
+        ),
+    ),
+    Convention(
         "adam-fp32",
         4,
         4,
@@ -144,7 +158,8 @@ CONVENTIONS: Final = Registry("byte convention", {c.name: c for c in _EVERY})
 
 def numerics_of(convention: Convention) -> Numerics:
     """The dtypes and the optimizer that a convention stands for."""
-    return Numerics(**dict(convention.numerics))
+    fields: dict[str, Any] = dict(convention.numerics)
+    return Numerics(**fields)
 
 
 def convention_of(numerics: Numerics, named: str | None = None) -> Convention:
@@ -176,4 +191,5 @@ def _bytes(numerics: Numerics) -> tuple[int, ...]:
         numerics.grad_bytes,
         numerics.reduce_bytes,
         numerics.optimizer_bytes,
+        numerics.n_moments,
     )

@@ -95,6 +95,7 @@ def numerics_of(scenario: Scenario) -> Numerics:
         n.optimizer,
         reduce_dtype=_or(n.reduce_dtype, ""),
         storage_dtype=_or(n.storage_dtype, ""),
+        master=_or(n.master, True),
     )
 
 

@@ -97,7 +97,8 @@ class NumericsSection:
     """Dtypes and optimizer; gradients have the parameters' dtype unless said otherwise.
 
     `reduce_dtype`: gradients as reduced (else grad_dtype); `storage_dtype`: parameters as stored
-    between steps (else dtype). `convention`: a byte convention, which sets all of them but those that
+    between steps (else dtype); `master`: whether 16-bit parameters have a float32 copy (else true).
+    `convention`: a byte convention, which sets all of them but those that
     are given beside it.
     """
 
@@ -106,6 +107,7 @@ class NumericsSection:
     reduce_dtype: str | None = None
     storage_dtype: str | None = None
     convention: str | None = None
+    master: bool | None = None
     optimizer: str = "adam"
 
 

@@ -20,6 +20,7 @@ def test_the_conventions_are_those_of_the_systems() -> None:
         "fsdp2-mixed": (4, 4, 8),
         "megatron": (2, 4, 12),
         "adam-8bit": (2, 2, 6),
+        "adam-bf16": (2, 2, 4),
         "adam-fp32": (4, 4, 8),
         "momentum": (2, 2, 8),
         "sgd": (2, 2, 4),
@@ -54,6 +55,8 @@ def test_its_numerics_take_its_bytes(name: str) -> None:
 def test_numerics_are_called_by_the_first_convention_with_their_bytes() -> None:
     assert convention_of(Numerics()).name == "paper"
     assert convention_of(Numerics("float32", "float32")).name == "adam-fp32"
+    assert convention_of(Numerics(optimizer="sgd")).name == "sgd"
+    assert convention_of(Numerics(master=False)).name == "adam-bf16"  # as many bytes as sgd
 
 
 def test_a_name_that_the_bytes_do_not_bear_is_not_used() -> None:

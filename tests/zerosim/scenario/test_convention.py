@@ -30,6 +30,12 @@ def test_fields_beside_it_override_it() -> None:
     assert convention_of(scenario).name == "own"
 
 
+def test_a_master_copy_can_be_left_out() -> None:
+    scenario = load_scenario("gpt2-1.5b", ["numerics.master=false"])
+    assert numerics_of(scenario).optimizer_bytes == 4
+    assert convention_of(scenario).name == "adam-bf16"
+
+
 def test_a_file_may_name_it_and_override_it() -> None:
     table = {"numerics": {"convention": "megatron", "optimizer": "sgd"}}
     assert numerics_of(Scenario.from_dict(table)) == Numerics("bfloat16", "float32", "sgd")
