@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 import torch
@@ -13,42 +11,10 @@ from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import Kind
 from zerosim.plan import Allocation, Op
 from zerosim.schedules import bucket as share
-from zerosim_runtime.collectives import Communicator
-from zerosim_runtime.layout import Lane, Layout, Slot
-from zerosim_runtime.memory import Memory
-from zerosim_runtime.optimizer import Optimizer, update
-from zerosim_runtime.recorder import Recorder, Row
-from zerosim_runtime.weights import Weights
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A collective under way; `finish` puts its result in place once it has ended."""
-
-    op: Op
-    row: Row
-    finish: Callable[[], None]
-
-
-@dataclass(slots=True)
-class Rank:
-    """All that one rank has: weights, optimizer, memory, communicators, the record, what is under way.
-
-    `gradients` says where each parameter's gradient goes, by (unit, index); `flats` are the buckets
-    of Note [Gradients that are their bucket].
-    """
-
-    n_ranks: int
-    layout: Layout
-    weights: Weights
-    optimizer: Optimizer
-    memory: Memory
-    recorder: Recorder
-    communicators: dict[str, Communicator]
-    grad_dtype: torch.dtype
-    pending: deque[Pending] = field(default_factory=deque)
-    gradients: dict[tuple[int, int], torch.Tensor] = field(default_factory=dict)
-    flats: dict[int, torch.Tensor] = field(default_factory=dict)
+from zerosim_runtime import averaging
+from zerosim_runtime.layout import Lane, Slot
+from zerosim_runtime.optimizer import update
+from zerosim_runtime.progress import Rank, issue, settle
 
 
 def carry_out(rank: Rank, op: Op) -> None:
@@ -58,34 +24,19 @@ def carry_out(rank: Rank, op: Op) -> None:
     _ACTIONS[op.kind](rank, op)
 
 
-def settle(rank: Rank, after: tuple[int, ...]) -> None:
-    """Wait for those of the ops `after` that are collectives, and for what they queue behind."""
-    wanted: dict[str | None, int] = {}
-    for pending in rank.pending:
-        if pending.op.id in after:
-            wanted[pending.op.communicator] = pending.op.id
-    for pending in tuple(rank.pending):
-        if pending.op.id <= wanted.get(pending.op.communicator, -1):
-            rank.pending.remove(pending)
-            if pending.row.handle is not None:
-                pending.row.handle.wait()
-            pending.finish()
-
-
-def settle_all(rank: Rank) -> None:
-    """Wait for everything under way."""
-    settle(rank, tuple(pending.op.id for pending in rank.pending))
-
-
 def make_gradients(rank: Rank, op: Op) -> None:
     """Allocate the gradient memory that a backward op names, and say where each gradient goes."""
+    if rank.layout.in_place:
+        averaging.begin_gradients(rank, op)
+        return
     named = {allocation.key: allocation for allocation in op.allocates}
     for lane in rank.layout.gradients:
         for part in lane.bucket.parts:
             allocation = named.get(share.gradient(part, lane.bucket))
             if allocation is not None:
                 slots = lane.of_unit(part.unit)
-                memory = _part(rank, lane, slots, allocation)
+                elements = sum(slot.piece.row for slot in slots) * rank.layout.shards
+                memory = rank.memory.new(allocation, elements, rank.grad_dtype, zero=True)
                 for slot in slots:
                     start = (slot.offset - slots[0].offset) * rank.layout.shards
                     end = start + slot.piece.row * rank.layout.shards
@@ -99,27 +50,11 @@ def add_gradient(target: torch.Tensor, parameter: torch.Tensor) -> None:
         parameter.grad = None
 
 
-def _part(rank: Rank, lane: Lane, slots: tuple[Slot, ...], allocation: Allocation) -> torch.Tensor:
-    """Zeroed memory for one unit's gradients of a bucket: its own, or its stretch of the bucket.
-
-    # Note [Gradients that are their bucket]
-    An all-reduced bucket is one tensor and gradients are views of it. Its pages come to life part by
-    part, as gradients are written, and are booked so.
-    """
-    elements = sum(slot.piece.row for slot in slots) * rank.layout.shards
-    if not rank.layout.in_place:
-        return rank.memory.new(allocation, elements, rank.grad_dtype, zero=True)
-    if lane.bucket.index not in rank.flats:
-        flat = torch.zeros(lane.row, dtype=rank.grad_dtype, device=rank.memory.device)
-        rank.flats[lane.bucket.index] = flat
-    start = slots[0].offset
-    part = rank.flats[lane.bucket.index][start : start + elements]
-    rank.memory.hold(allocation, part, part.numel() * part.element_size())
-    return part
-
-
 def _fill(rank: Rank, op: Op) -> None:
     """Put one unit's gradients into their bucket, by rank, each divided by the number of ranks."""
+    if rank.layout.in_place:
+        averaging.fill(rank, op)
+        return
     lane = _lane(rank.layout.gradients, op)
     row = rank.recorder.begin(op.id)
     row.start_ns = row.issued_ns
@@ -127,7 +62,7 @@ def _fill(rank: Rank, op: Op) -> None:
         rank.memory.new(allocation, lane.row * rank.layout.shards, rank.grad_dtype)
     for slot in lane.of_unit(rank.layout.units.index(str(op.unit))):
         gradient = rank.gradients[slot.piece.unit, slot.piece.index]
-        target = gradient if rank.layout.in_place else _place(rank, lane, slot)
+        target = _place(rank, lane, slot)
         torch.mul(gradient.view(target.shape), 1 / rank.n_ranks, out=target)
         if op.frees:
             del rank.gradients[slot.piece.unit, slot.piece.index]
@@ -142,18 +77,13 @@ def _place(rank: Rank, lane: Lane, slot: Slot) -> torch.Tensor:
     return bucket.view(rank.layout.shards, lane.row)[:, slot.offset : end]
 
 
-def _all_reduce(rank: Rank, op: Op) -> None:
-    flat = rank.flats[_lane(rank.layout.gradients, op).bucket.index]
-    _issue(rank, op, flat, flat, lambda: None)
-
-
 def _reduce_scatter(rank: Rank, op: Op) -> None:
     """Leave this rank its row of the bucket; what an earlier micro-batch left is added to."""
     lane = _lane(rank.layout.gradients, op)
     bucket = rank.memory.tensors[lane.buffer]
     if op.allocates:
         shard = rank.memory.new(op.allocates[0], lane.row, rank.grad_dtype)
-        _issue(rank, op, shard, bucket, lambda: None)
+        issue(rank, op, shard, bucket, lambda: None)
     else:
         extra, key = _workspace(rank, op, "sum", lane.row, rank.grad_dtype)
 
@@ -161,7 +91,7 @@ def _reduce_scatter(rank: Rank, op: Op) -> None:
             rank.memory.tensors[lane.reduced].add_(extra)
             rank.memory.drop(key)
 
-        _issue(rank, op, extra, bucket, add)
+        issue(rank, op, extra, bucket, add)
     for freed in op.frees:
         # The collective keeps the bucket until it has ended; only our name for it goes.
         rank.memory.drop(freed)
@@ -188,7 +118,7 @@ def _gather_unit(rank: Rank, op: Op) -> None:
             rank.weights.region(piece).view(shards, piece.row).copy_(arrived)
         rank.memory.drop(key)
 
-    _issue(rank, op, rows, source, put_together)
+    issue(rank, op, rows, source, put_together)
 
 
 def _gather_bucket(rank: Rank, op: Op) -> None:
@@ -209,7 +139,7 @@ def _gather_bucket(rank: Rank, op: Op) -> None:
         rank.memory.drop(key)
         rank.memory.drop(source_key)
 
-    _issue(rank, op, rows, source, put_together)
+    issue(rank, op, rows, source, put_together)
 
 
 def _optimizer(rank: Rank, op: Op) -> None:
@@ -217,9 +147,10 @@ def _optimizer(rank: Rank, op: Op) -> None:
     settle(rank, op.after)
     row.start_ns = rank.recorder.now()
     owned = {(o.piece.unit, o.piece.index): o for o in rank.optimizer.owned}
+    for key, gradient in rank.gradients.items() if rank.layout.in_place else ():
+        update(rank.optimizer, owned[key], gradient, op.step)
     for lane in rank.layout.gradients:
-        index = lane.bucket.index
-        reduced = rank.flats[index] if rank.layout.in_place else rank.memory.tensors[lane.reduced]
+        reduced = rank.memory.tensors[lane.reduced]
         for slot in lane.slots:
             gradient = reduced[slot.offset : slot.offset + slot.piece.row]
             update(rank.optimizer, owned[slot.piece.unit, slot.piece.index], gradient, op.step)
@@ -227,7 +158,6 @@ def _optimizer(rank: Rank, op: Op) -> None:
     for key in op.frees:
         rank.memory.drop(key)
     rank.gradients.clear()
-    rank.flats.clear()
 
 
 def _workspace(
@@ -239,16 +169,6 @@ def _workspace(
     return rank.memory.new(Allocation(key, "workspace", nbytes), elements, dtype), key
 
 
-def _issue(
-    rank: Rank, op: Op, output: torch.Tensor, source: torch.Tensor, finish: Callable[[], None]
-) -> None:
-    """Issue a collective. What it moves must be ready, which is so: the host has waited for it."""
-    row = rank.recorder.begin(op.id)
-    channel = rank.communicators[str(op.communicator)]
-    row.handle = channel.issue(op.kind, op.name, output, source)
-    rank.pending.append(Pending(op, row, finish))
-
-
 def _lane(lanes: tuple[Lane, ...], op: Op) -> Lane:
     return next(lane for lane in lanes if lane.bucket.index == op.bucket)
 
@@ -256,7 +176,9 @@ def _lane(lanes: tuple[Lane, ...], op: Op) -> Lane:
 _ACTIONS: Final[dict[Kind, Callable[[Rank, Op], None]]] = {
     Kind.ALL_GATHER: _all_gather,
     Kind.REDUCE_SCATTER: _reduce_scatter,
-    Kind.ALL_REDUCE: _all_reduce,
+    Kind.ALL_REDUCE: averaging.all_reduce,
+    Kind.BROADCAST: averaging.agree,
+    Kind.COPY: averaging.copy_back,
     Kind.FILL: _fill,
     Kind.OPTIMIZER: _optimizer,
 }

@@ -66,10 +66,10 @@ class Communicator:
     waiter: threading.Thread | None = None
 
     def issue(self, kind: Kind, name: str, output: torch.Tensor, source: torch.Tensor) -> Handle:
-        """Start a collective: `output` and `source` are flat; for all-reduce they are the same.
+        """Start a collective: `output` and `source` are flat; for all-reduce and broadcast the same.
 
         all_gather fills `output` `[ranks·n]` from everyone's `source` `[n]`, reduce_scatter leaves in
-        `output` `[n]` this rank's row of the sum, all_reduce sums in place.
+        `output` `[n]` this rank's row of the sum, all_reduce sums in place, broadcast brings rank 0's.
         """
         handle = Handle(name, self.now())
         try:
@@ -108,7 +108,11 @@ def _call(
         return _reduce_scatter(output, source, group=group, async_op=asynchronous)
     if kind is Kind.ALL_REDUCE:
         return dist.all_reduce(output, group=group, async_op=asynchronous)
-    raise RuntimeFailedError(f"no real '{kind}': use all_gather, reduce_scatter or all_reduce")
+    if kind is Kind.BROADCAST:
+        return dist.broadcast(output, src=0, group=group, async_op=asynchronous)
+    raise RuntimeFailedError(
+        f"no real '{kind}': use all_gather, reduce_scatter, all_reduce or broadcast"
+    )
 
 
 def communicator(

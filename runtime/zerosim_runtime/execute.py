@@ -21,9 +21,10 @@ from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import PREFIX, Kind
 from zerosim.plan import Op, Plan
 from zerosim.workload import Workload
-from zerosim_runtime.actions import Rank, add_gradient, carry_out, make_gradients, settle
+from zerosim_runtime.actions import add_gradient, carry_out, make_gradients
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.model import Batch, Model
+from zerosim_runtime.progress import Rank, settle
 from zerosim_runtime.recorder import Row
 from zerosim_runtime.saved import Saved, watching
 

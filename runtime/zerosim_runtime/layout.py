@@ -20,6 +20,7 @@ from zerosim.plan import Op, Plan
 from zerosim.schedules import bucket as share
 from zerosim.schedules.bucket import Bucket, Part
 from zerosim.workload import Unit, Workload
+from zerosim_runtime.replicas import Reduction, reductions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +67,23 @@ class Lane:
 class Layout:
     """The memory map of a plan. `sharded`: parameters live in shards (ZeRO-3), else whole.
 
-    `shards` is how many ranks share the optimizer states; `in_place`: buckets are all-reduced, and
-    gradients are views of them. `gradients` are the buckets that are reduced, `gathers` those that
-    are all-gathered after the update. `units` are the units' names.
+    `shards` is how many ranks share the optimizer states; `gradients` are the buckets that are
+    reduced and scattered, `reductions` those that are all-reduced, `gathers` those that are
+    all-gathered after the update. `units` are the units' names.
     """
 
     shards: int
     sharded: bool
-    in_place: bool
     units: tuple[str, ...]
     pieces: tuple[tuple[Piece, ...], ...]
     gradients: tuple[Lane, ...]
     gathers: tuple[Lane, ...]
+    reductions: tuple[Reduction, ...] = ()
+
+    @property
+    def in_place(self) -> bool:
+        """Whether buckets are all-reduced: each rank keeps the whole sum."""
+        return bool(self.reductions)
 
     def shard_elements(self, unit: int) -> int:
         """Elements of a unit that one rank owns, padding included."""
@@ -91,17 +97,17 @@ def layout_of(plan: Plan, workload: Workload) -> Layout:
     gathered = any(a.kind == "gathered" for op in first for a in op.allocates)
     shards = plan.world_size if reduces else 1
     pieces = tuple(_pieces(i, unit, shards) for i, unit in enumerate(workload.units))
-    gradients = _gradient_buckets(first, workload)
+    gradients = _gradient_buckets(first, workload) if reduces else ()
     updated = [op for op in first if op.kind is Kind.ALL_GATHER and op.bucket is not None]
     gathers = _gathered_buckets(updated, workload, pieces, shards)
     return Layout(
         shards,
         gathered,
-        not reduces,
         tuple(unit.name for unit in workload.units),
         pieces,
         tuple(_lanes(gradients, pieces, shards, _keys(first))),
         tuple(_lanes(gathers, pieces, shards, {})),
+        () if reduces else reductions_of(plan, workload),
     )
 
 
@@ -124,7 +130,7 @@ def _gradient_buckets(ops: Iterable[Op], workload: Workload) -> tuple[Bucket, ..
             continue
         if op.kind is Kind.FILL and op.unit is not None:
             parts.setdefault(op.bucket, {})[unit_of[op.unit]] = op.elements
-        elif op.kind in (Kind.REDUCE_SCATTER, Kind.ALL_REDUCE) and op.unit is not None:
+        elif op.kind is Kind.REDUCE_SCATTER and op.unit is not None:
             labels[op.bucket] = op.unit
     return tuple(
         Bucket(index, labels[index], tuple(Part(u, n) for u, n in parts[index].items()))

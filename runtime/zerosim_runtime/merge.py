@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
 from zerosim.collectives import wire_bytes
 from zerosim.errors import RuntimeFailedError
-from zerosim.kinds import COMMUNICATION
+from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.plan import Op, Plan
 from zerosim.scenario import Scenario, cluster_of, facts_of, plan_of
 from zerosim.scenario.sections import ClusterSection
@@ -28,6 +28,9 @@ from zerosim.trace import (
 from zerosim_runtime.assignment import read_assignment
 from zerosim_runtime.ledger import samples, states
 from zerosim_runtime.records import Done, Offset, Record, read_record, shift
+
+_MUTUAL: Final = tuple(kind for kind in COMMUNICATION if kind is not Kind.BROADCAST)
+"""Collectives that end nowhere before all ranks have come."""
 
 
 def merge(directory: Path, *, failure: str | None = None) -> Trace:
@@ -200,12 +203,15 @@ def _windows(plan: Plan, records: Sequence[Record]) -> tuple[StepWindow, ...]:
 
 
 def _quality(plan: Plan, records: Sequence[Record], failure: str | None) -> Quality:
-    """Effects before their causes show a bad clock: nobody's end may come before everybody's issue."""
+    """Effects before their causes show a bad clock: nobody's end may come before everybody's issue.
+
+    But for broadcasts: whoever sends need not wait for those who receive.
+    """
     issued: dict[int, int] = {}
     ended: dict[int, int] = {}
     for record in records:
         for done in record.rows:
-            if plan.ops[done.op].kind in COMMUNICATION and done.end_ns is not None:
+            if plan.ops[done.op].kind in _MUTUAL and done.end_ns is not None:
                 issued[done.op] = max(issued.get(done.op, done.issued_ns), done.issued_ns)
                 ended[done.op] = min(ended.get(done.op, done.end_ns), done.end_ns)
     early = sum(ended[op] < issued[op] for op in issued)

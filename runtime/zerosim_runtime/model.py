@@ -14,6 +14,7 @@ from torch.nn import functional as F  # noqa: N812 - torch's own custom
 
 from zerosim.errors import RuntimeFailedError
 from zerosim.scenario.sections import WorkloadSection
+from zerosim.workload import Layer as PlannedLayer
 from zerosim.workload import Parameter, Workload
 
 Compute = Callable[[torch.Tensor], torch.Tensor]
@@ -90,25 +91,21 @@ def model_of(
     workload: Workload,
     section: WorkloadSection,
     parameters: Sequence[Sequence[nn.Parameter]],
-    around: Callable[[str], Around] = lambda _: plainly,
+    around: Callable[[PlannedLayer], Around] = lambda _: plainly,
 ) -> Model:
     """The real model of a scenario's workload; `parameters[unit][index]` are what it computes with.
 
-    `around` gives, by the layer's name, what is done around its computation.
+    A layer has the parameters of its modules. `around` says what is done around its computation.
     """
     heads = (section.heads, section.kv_heads or section.heads)
-    return Model(
-        [
-            Layer(
-                _kind(section.model, layer.name),
-                [p.name for p in workload.units[layer.unit].parameters],
-                parameters[layer.unit],
-                heads,
-                around(layer.name),
-            )
-            for layer in workload.layers
-        ]
-    )
+    layers = []
+    for layer in workload.layers:
+        of_unit = workload.units[layer.unit].parameters
+        used = [i for m in layer.modules for i in m.parameters] or list(range(len(of_unit)))
+        names = [of_unit[i].name for i in used]
+        own = [parameters[layer.unit][i] for i in used]
+        layers.append(Layer(_kind(section.model, layer.name), names, own, heads, around(layer)))
+    return Model(layers)
 
 
 def initial(parameter: Parameter, unit: int, index: int, seed: int) -> torch.Tensor:

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from zerosim.errors import RuntimeFailedError
 from zerosim.plan import Allocation, Plan
 from zerosim.scenario import Scenario, numerics_of, plan_of, workload_of
-from zerosim_runtime.actions import Rank, settle_all
+from zerosim_runtime.averaging import hold_buffer
 from zerosim_runtime.clock import clock_identity, measure_offsets, one_clock
 from zerosim_runtime.collectives import communicator
 from zerosim_runtime.execute import Execution, attach, train_step
@@ -24,6 +24,7 @@ from zerosim_runtime.layout import layout_of
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.model import Batch, Model, batch_of, model_of
 from zerosim_runtime.optimizer import Settings, make_optimizer
+from zerosim_runtime.progress import Rank, settle_all
 from zerosim_runtime.recorder import Recorder, open_recorder
 from zerosim_runtime.weights import allocation_of, make_weights
 
@@ -78,6 +79,7 @@ def make_trainer(
         communicators={name: communicator(backend, timeout_s) for name in sorted(channels)},
         grad_dtype=dtype_of(numerics.grad_dtype),
     )
+    hold_buffer(rank, plan, dtype_of(numerics.reduce_dtype))
     execution = Execution(plan, workload, rank)
     model = model_of(workload, scenario.workload, weights.parameters)
     attach(execution, model)

@@ -31,9 +31,23 @@ SCHEDULES: dict[str, dict[str, Any]] = {
         "communicators": 2,
     },
     "ddp-buckets": {"name": "ddp", "bucket_bytes": 3000},
+    "ddp-cap": {"name": "ddp", "bucket_cap_mb": 0.003},
+    "ddp-views": {"name": "ddp", "bucket_cap_mb": 0.003, "gradient_as_bucket_view": True},
+    "ddp-unused": {"name": "ddp", "bucket_cap_mb": 0.003, "find_unused_parameters": True},
+    "ddp-static": {"name": "ddp", "bucket_cap_mb": 0.003, "static_graph": True, "no_sync": False},
     "zero1-buckets": {"name": "zero1", "bucket_bytes": 3000},
     "zero2-buckets": {"name": "zero2", "bucket_bytes": 3000},
 }
+EACH: dict[str, dict[str, Any]] = {
+    "ddp-views-each": {
+        "name": "ddp",
+        "bucket_cap_mb": 0.003,
+        "gradient_as_bucket_view": True,
+        "no_sync": False,
+    },
+    "ddp-each": {"name": "ddp", "bucket_cap_mb": 0.003, "no_sync": False},
+}
+"""Every micro-batch reduces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,7 @@ def case(
     scenario = {
         "name": name,
         "workload": workload | {"micro_batches": micro_batches},
-        "schedule": SCHEDULES[schedule],
+        "schedule": (SCHEDULES | EACH)[schedule],
         "cluster": {"name": "cpu-gloo", "world_size": n_ranks},
         "numerics": {"dtype": dtype, "optimizer": optimizer},
         "run": {"steps": steps, "seed": 7},
@@ -76,7 +90,9 @@ def bitwise_cases(n_ranks: int) -> list[Case]:
     every += [case(schedule, UNIFORM, n_ranks, steps=FEW) for schedule in cut]
     every += [case(schedule, GPT, n_ranks, steps=FEW) for schedule in plain]
     every += [case("zero3-wide", LLAMA, n_ranks, steps=FEW)]
-    every += [case("zero1", UNIFORM, n_ranks, micro_batches=2, steps=FEW)]
+    for schedule in ("zero1", "ddp-cap", "ddp-views"):
+        every += [case(schedule, UNIFORM, n_ranks, micro_batches=2, steps=FEW)]
+    every += [case("ddp-views", GPT, n_ranks, steps=FEW)]
     return every
 
 
@@ -103,6 +119,10 @@ def odd_cases(n_ranks: int) -> list[Case]:
             steps=FEW,
         ),
         case("zero3", GPT, n_ranks, dtype="bfloat16", steps=FEW),
+        *(
+            case(schedule, UNIFORM, n_ranks, dtype="float64", micro_batches=2, steps=FEW)
+            for schedule in EACH
+        ),
     ]
 
 

@@ -15,12 +15,12 @@ import torch.distributed as dist
 from tests.runtime.cases import Case, cases_of
 from zerosim.scenario import Scenario
 from zerosim_runtime import actions
-from zerosim_runtime.actions import Rank
 from zerosim_runtime.assignment import Assignment, write_assignment
 from zerosim_runtime.clock import measure_offsets, one_clock
 from zerosim_runtime.collectives import start_group
 from zerosim_runtime.layout import Lane, Slot
 from zerosim_runtime.optimizer import Settings
+from zerosim_runtime.progress import Rank
 from zerosim_runtime.rank import Trainer, make_trainer, open_rank, stop, train
 from zerosim_runtime.reference import Trained, train_plainly
 

@@ -80,8 +80,8 @@ def test_gathering_reducing_and_summing_alone_are_copies() -> None:
 @pytest.mark.usefixtures("alone")
 def test_a_kind_without_a_real_collective_is_refused() -> None:
     channel = communicator("gloo", 30)
-    with pytest.raises(RuntimeFailedError, match="no real 'broadcast': use all_gather"):
-        channel.issue(Kind.BROADCAST, "x", torch.zeros(1), torch.zeros(1))
+    with pytest.raises(RuntimeFailedError, match="no real 'scatter': use all_gather"):
+        channel.issue(Kind.SCATTER, "x", torch.zeros(1), torch.zeros(1))
     channel.close()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.runtime.cases import BUGS, bitwise_cases, buggy_cases, cases_of, close_cases
+from tests.runtime.cases import BUGS, EACH, bitwise_cases, buggy_cases, cases_of, close_cases
 from tests.runtime.conftest import Ranks
 
 pytestmark = pytest.mark.runtime
@@ -37,7 +37,11 @@ def test_more_ranks_train_as_ddp_does_to_1e_9(ranks: Launch, name: str, n_ranks:
 
 @pytest.mark.parametrize(
     "name",
-    ["zero2-uniform-float64-adamw-2-right", "zero3-wide-gpt-float64-momentum-2-right"],
+    [
+        "zero2-uniform-float64-adamw-2-right",
+        "zero3-wide-gpt-float64-momentum-2-right",
+        *(f"{schedule}-uniform-float64-adamw-2-right" for schedule in EACH),
+    ],
 )
 def test_gradients_reduced_every_micro_batch_add_up_as_accumulated_ones(
     ranks: Launch, name: str

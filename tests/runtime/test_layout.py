@@ -81,7 +81,7 @@ def test_gathers_after_the_update_go_forward() -> None:
 
 
 def test_the_slots_of_a_unit_are_found_in_its_bucket() -> None:
-    (lane,) = _layout("ddp", 2, cap=10_000).gradients
+    (lane,) = _layout("zero2", 1, cap=10_000).gradients
     assert [slot.offset for slot in lane.of_unit(1)] == [0, 3]
     assert [slot.offset for slot in lane.of_unit(0)] == [12, 15]
 
@@ -108,7 +108,7 @@ def test_a_bucket_of_more_parameters_than_there_are_is_refused() -> None:
 
 
 @given(
-    name=st.sampled_from(sorted(SCHEDULES)),
+    name=st.sampled_from(["zero1", "zero2", "zero3"]),
     layers=st.integers(1, 4),
     hidden=st.integers(1, 9),
     n_ranks=st.integers(1, 8),
@@ -119,6 +119,7 @@ def test_every_parameter_lies_in_exactly_one_gradient_bucket(
 ) -> None:
     workload = uniform(layers=layers, hidden=hidden, tokens=1)
     layout = layout_of(_plan(name, workload, n_ranks, cap), workload)
+    assert layout.gradients
     for lanes in filter(None, (layout.gradients, layout.gathers)):
         placed = [(s.piece.unit, s.piece.index) for lane in lanes for s in lane.slots]
         assert sorted(placed) == [(u, i) for u in range(layers) for i in (0, 1)]

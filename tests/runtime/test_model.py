@@ -110,13 +110,21 @@ def test_rotary_positions_make_scores_depend_on_the_distance_alone() -> None:
     assert not torch.allclose(scores[0, 1], scores[0, 3])
 
 
+def _names(model: Model, index: int) -> list[str]:
+    return [name for name, _ in model.layers[index].named_parameters()]
+
+
 def test_tied_embeddings_score_with_the_embedding() -> None:
     _, tied = _model(GPT)
     _, untied = _model(GPT | {"tied": False})
-    names = [name for name, _ in tied.layers[0].named_parameters()]
-    assert "head_weight" not in names
-    assert "head_weight" in [name for name, _ in untied.layers[0].named_parameters()]
+    assert _names(tied, -1) == ["norm_weight", "norm_bias", "embedding_weight"]
+    assert _names(untied, -1) == ["norm_weight", "norm_bias", "head_weight"]
     assert _layer(tied, 0).needed("embedding.weight") is _layer(tied, -1).needed("embedding.weight")
+
+
+def test_a_layer_has_the_parameters_it_computes_with_and_no_others() -> None:
+    _, model = _model(GPT | {"tied": False})
+    assert _names(model, 0) == ["embedding_weight", "position_weight"]
 
 
 @pytest.mark.parametrize("place", [{"seed": 2}, {"rank": 1}, {"step": 2}, {"micro_batch": 1}])

@@ -98,12 +98,14 @@ def test_no_collective_ends_before_its_last_rank_has_come(
         .agg(
             pl.len().alias("members"),
             pl.col("name").n_unique().alias("names"),
+            pl.col("kind").first().cast(pl.String),
             (pl.col("end_ns").min() - pl.col("issued_ns").max()).alias("slack"),
         )
     )
     assert tied["members"].unique().to_list() == [n_ranks]
     assert tied["names"].unique().to_list() == [1]
-    assert min(tied["slack"].to_list()) >= 0
+    # Who sends a broadcast need not wait for those who receive.
+    assert min(tied.filter(pl.col("kind") != "broadcast")["slack"].to_list()) >= 0
     assert real.meta.quality.warnings == ()
 
 

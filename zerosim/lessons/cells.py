@@ -24,6 +24,8 @@ Fill = Literal[
     "both",  # the own part summed, the others' still local
     "kept",  # held for a later op
 ]
+COPIES: Final = (Kind.FILL, Kind.COPY)
+"""Ops that are no states of a lesson: they move gradients within a rank."""
 _REDUCTIONS: Final = (Kind.REDUCE_SCATTER, Kind.ALL_REDUCE)
 COLUMNS: Final = ("parameters", "gradients", "optimizer", "activations")
 Cells = Mapping[tuple[str, str], Fill]
@@ -62,14 +64,14 @@ def follow(plan: Plan, workload: Workload, numerics: Numerics, step: int) -> Ite
     """Before the step, at each of its ops, and after it.
 
     An op shows what it allocates at once and what it frees only from the next op on, as the host of
-    a rank sees it. Copies into a bucket are shown with the op after them.
+    a rank sees it. Copies into a bucket and back are shown with the op after them.
     """
     ops = [op for op in plan.ops if op.step == step]
     fixed, live = _fixed(plan, workload, numerics, ops), _Live()
     yield _held(fixed, live, None)
     for op in ops:
         live.by_key.update({a.key: (a, op) for a in op.allocates})
-        if op.kind is not Kind.FILL:
+        if op.kind not in COPIES:
             yield _held(fixed, live, op)
         for key in op.frees:
             live.by_key.pop(key, None)

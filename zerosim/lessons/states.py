@@ -11,7 +11,7 @@ import polars as pl
 from zerosim.errors import InputError
 from zerosim.kinds import Kind
 from zerosim.lessons import sentences
-from zerosim.lessons.cells import Cells, Held, follow
+from zerosim.lessons.cells import COPIES, Cells, Held, follow
 from zerosim.numerics import Numerics
 from zerosim.plan import Op, Plan
 from zerosim.trace import Trace
@@ -117,7 +117,7 @@ def _timed(plan: Plan, trace: Trace, step: int) -> list[_Timed]:
         )
     begin = rows.select(pl.min_horizontal("issued_ns", "start_ns").min()).item()
     times = zip(rows["start_ns"], rows["end_ns"], ops, strict=True)
-    return [_Timed(op, s - begin, e - begin) for s, e, op in times if op.kind is not Kind.FILL]
+    return [_Timed(op, s - begin, e - begin) for s, e, op in times if op.kind not in COPIES]
 
 
 def _phases(ops: Sequence[Op]) -> Iterator[Phase]:

@@ -6,23 +6,38 @@ from collections.abc import Iterator
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
+from zerosim.errors import RuntimeFailedError
 from zerosim.scenario import Scenario, numerics_of, workload_of
+from zerosim.workload import Layer
 from zerosim_runtime.equality.watch import Record, mark
 from zerosim_runtime.model import Around, Batch, Compute, Model, batch_of, initial, model_of
 from zerosim_runtime.rank import dtype_of
 
 
 def marked_model(scenario: Scenario, record: Record, *, meta: bool = False) -> Model:
-    """The scenario's model in its own dtype; with `meta` its parameters have no memory yet."""
+    """The scenario's model in its own dtype; with `meta` its parameters have no memory yet.
+
+    Under full checkpointing a layer is one `torch.utils.checkpoint`. Raises RuntimeFailedError for
+    selective checkpointing, which would need the attention apart.
+    """
+    if scenario.workload.checkpointing == "selective":
+        raise RuntimeFailedError(
+            "checkpointing=selective has no torch model here: give none or full"
+        )
     workload, dtype = workload_of(scenario), dtype_of(numerics_of(scenario).dtype)
 
-    def around(layer: str) -> Around:
-        def compute_marked(compute: Compute, x: torch.Tensor) -> torch.Tensor:
-            record.begun(layer)
-            return mark(record, layer, compute(x))
+    def around(layer: Layer) -> Around:
+        def marked(compute: Compute, x: torch.Tensor) -> torch.Tensor:
+            record.begun(layer.name)
+            return mark(record, layer.name, compute(x))
 
-        return compute_marked
+        def marked_twice(compute: Compute, x: torch.Tensor) -> torch.Tensor:
+            done: torch.Tensor = checkpoint(marked, compute, x, use_reentrant=False)
+            return done
+
+        return marked_twice if layer.recompute_flops else marked
 
     parameters = [
         [

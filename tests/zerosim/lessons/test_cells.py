@@ -118,11 +118,11 @@ def test_ddp_holds_everything_and_sums_whole_gradients() -> None:
 
 
 def test_a_bucket_of_several_layers_moves_them_all() -> None:
-    together = held(ddp(WORKLOAD, 2, FLOAT, DdpOptions(bucket_bytes=None)))
-    whole = held(ddp(WORKLOAD, 2, FLOAT, DdpOptions(bucket_bytes=10**6)))
+    apart = held(ddp(WORKLOAD, 2, FLOAT, DdpOptions(bucket_bytes=LAYER)))
+    whole = held(ddp(WORKLOAD, 2, FLOAT, DdpOptions()))
     assert "AR2-0" in whole
     assert column(whole["AR2-0"], "gradients") == ["moving", "moving", "moving"]
-    assert set(together) - set(whole)
+    assert set(apart) - set(whole) == {"AR2", "AR1", "AR0"}
 
 
 def test_every_cell_is_there_in_every_state(three: dict[str, Held]) -> None:
