@@ -107,8 +107,9 @@ def test_a_plan_that_holds_and_sends_nothing_has_no_samples() -> None:
 
 def test_link_rates_begin_with_the_last_arrival(unit: Unit) -> None:
     trace = run(Scenario.from_dict(unit("ddp", bucket_bytes=72) | {"run": {"stragglers": "1:2"}}))
-    # Rank 0 is there after 72 s, rank 1 after 144 s; 72 bytes at 1 B/s.
-    assert counter(trace, "link.nvswitch") == [(144, 1), (216, 0)]
+    # Rank 0 is there after 72 s of computing and 144 s of filling its bucket, rank 1 after twice as
+    # long; 72 bytes at 1 B/s.
+    assert counter(trace, "link.nvswitch") == [(432, 1), (504, 0)]
 
 
 def test_an_unknown_engine_gets_a_suggestion() -> None:
