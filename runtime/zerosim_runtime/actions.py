@@ -147,8 +147,8 @@ def _optimizer(rank: Rank, op: Op) -> None:
     settle(rank, op.after)
     row.start_ns = rank.recorder.now()
     owned = {(o.piece.unit, o.piece.index): o for o in rank.optimizer.owned}
-    for key, gradient in rank.gradients.items() if rank.layout.in_place else ():
-        update(rank.optimizer, owned[key], gradient, op.step)
+    for whole, gradient in rank.gradients.items() if rank.layout.in_place else ():
+        update(rank.optimizer, owned[whole], gradient, op.step)
     for lane in rank.layout.gradients:
         reduced = rank.memory.tensors[lane.reduced]
         for slot in lane.slots:

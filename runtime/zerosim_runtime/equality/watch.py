@@ -31,6 +31,7 @@ _CALLS: Final[dict[str, tuple[Kind, int]]] = {
     "alltoall_base_": (Kind.ALL_TO_ALL, 1),
 }
 """Each c10d call: what it is, and which argument is the full tensor (or the list of its pieces)."""
+_Mode: Any = TorchDispatchMode
 
 
 @dataclass(slots=True)
@@ -97,11 +98,11 @@ def watching(record: Record) -> Iterator[None]:
         yield
 
 
-class _Calls(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch has no types for it
+class _Calls(_Mode):  # type: ignore[misc] # torch has no types for it
     """Sees each op before it is dispatched, also those that engines issue from C++."""
 
     def __init__(self, record: Record) -> None:
-        super().__init__()  # type: ignore[no-untyped-call] # same
+        super().__init__()
         self.record = record
 
     def __torch_dispatch__(
