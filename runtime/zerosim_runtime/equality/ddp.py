@@ -59,7 +59,10 @@ def arguments(options: DdpOptions) -> dict[str, Any]:
     }
 
 
-def _hand_back(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+_Bucket: Any = getattr(dist, "GradBucket")  # noqa: B009 - torch exports it without a name for types
+
+
+def _hand_back(_: object, bucket: Any) -> torch.futures.Future[torch.Tensor]:  # noqa: ANN401 - same
     """All-reduce a bucket where the backend has no results: torch's fake one leaves its future empty."""
     buffer = bucket.buffer()
     dist.all_reduce(buffer)
@@ -70,7 +73,7 @@ def _hand_back(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch
 
 # torch looks at the annotations themselves, and this module's are text.
 _hand_back.__annotations__ |= {
-    "bucket": dist.GradBucket,
+    "bucket": _Bucket,
     "return": torch.futures.Future[torch.Tensor],
 }
 _UNIFORM: Final = {"layers": 3, "hidden": 16, "micro_batch": 2}

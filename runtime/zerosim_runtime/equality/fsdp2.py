@@ -137,6 +137,6 @@ def train(
         model.set_requires_all_reduce(last or options.set_requires_all_reduce)
         model.set_reshard_after_backward(last or options.set_reshard_after_backward)
         loss: torch.Tensor = model(batch)  # type: ignore[operator] # an FSDPModule is an nn.Module too
-        loss.backward()
+        torch.autograd.backward(loss)
         if last:
             model.zero_grad()  # type: ignore[attr-defined] # as above

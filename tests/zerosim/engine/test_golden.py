@@ -97,7 +97,7 @@ def test_ddp_overlaps_reductions_with_the_backward(unit: Unit) -> None:
         "F1": "8-16",
         "F2": "16-24",
         "B2": "24-40",
-        "AR2": "88-112",  # 6 gradients of 4 bytes are read and written first, then 2 · 24 · 1/2 bytes
+        "AR2": "88-112",  # 6 gradients of 4 bytes are read and written first
         "B1": "88-104",
         "AR1": "152-176",
         "B0": "152-168",
