@@ -14,8 +14,8 @@ from zerosim.workload import Unit, Workload
 from zerosim_runtime.equality.case import Case, scenario_of
 from zerosim_runtime.equality.seen import Seen
 
-_LEAF_CLASS: Final = "Block"
-"""The class that cases declare a leaf: every layer but the embedding and the head."""
+_LAYERS: Final = {"Block": slice(1, -1), "Head": slice(-1, None)}
+"""Which layers are of the class that a case declares a leaf."""
 
 
 def plan_of(case: Case) -> Plan:
@@ -23,8 +23,8 @@ def plan_of(case: Case) -> Plan:
     scenario, shape = scenario_of(case), case.extra.get("shape", {})
     workload = workload_of(scenario)
     options = DeepSpeed3Options(**scenario.schedule.options)
-    if case.extra.get("leaves") == [_LEAF_CLASS]:
-        options = replace(options, leaf_module=",".join(la.name for la in workload.layers[1:-1]))
+    leaves = [la for name in case.extra.get("leaves", ()) for la in workload.layers[_LAYERS[name]]]
+    options = replace(options, leaf_module=",".join(layer.name for layer in leaves))
     if shape.get("checkpointing") == "reentrant":
         options = replace(options, use_reentrant=True)
     return deepspeed_3(

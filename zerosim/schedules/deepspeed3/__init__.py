@@ -31,13 +31,18 @@ def deepspeed_3(
     steps: int = 1,
 ) -> Plan:
     """ZeRO-3 as DeepSpeed's engine runs it (runtime/zero/stage3.py): a recorded step, then steady ones."""
-    granularity = options.stage3_module_granularity_threshold
-    tree = model(workload, n_ranks, leaves=options.leaves, granularity=granularity)
+    tree = model(
+        workload,
+        n_ranks,
+        leaves=options.leaves,
+        granularity=options.stage3_module_granularity_threshold,
+        reentrant=options.use_reentrant,
+    )
     writer, tensors = PlanWriter(), tree.tensors
     coordinator = Coordinator(
         tuple(tensor.numel for tensor in tensors),
         _persistent(tensors, options),
-        options.stage3_prefetch_bucket_size,
+        options.prefetch,
         options.stage3_max_live_parameters,
         options.stage3_max_reuse_distance,
     )

@@ -15,7 +15,6 @@ from zerosim.units import dtype_bytes
 
 _OUTSTANDING: Final = 2
 """Reductions that may be outstanding when the host issues one more (max_param_reduce_events)."""
-_ACCUMULATED: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
 @dataclass(slots=True)
@@ -47,20 +46,24 @@ class Gradients:
     @property
     def kept_bytes(self) -> int:
         """Bytes of one element of a gradient shard."""
-        kept = self.options.grad_accum_dtype
-        return dtype_bytes(_ACCUMULATED[kept]) if kept else self.numerics.param_bytes
+        return dtype_bytes(self.options.kept_dtype(self.numerics))
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of one element of a gradient in the bucket."""
+        return dtype_bytes(self.options.reduced_dtype(self.numerics))
 
     def held(self, shard: int) -> tuple[Allocation, ...]:
         """What a rank holds throughout: its gradient shards, and the bucket whatever the model."""
         kept = Allocation("gradients", "gradients", shard * self.kept_bytes)
         if not self.options.contiguous_gradients:
             return (kept,)
-        nbytes = self.options.reduce_bucket_size * self.numerics.reduce_bytes
+        nbytes = self.options.reduce_bucket_size * self.sent_bytes
         return (kept, Allocation("bucket", "buckets", nbytes))
 
     def made(self, p: int) -> Allocation:
         """The gradient of a parameter as the backward makes it."""
-        nbytes = self.tensors[p].numel * self.numerics.grad_bytes
+        nbytes = self.tensors[p].numel * self.numerics.param_bytes
         return Allocation(_gradient(p), "gradients", nbytes)
 
     def add(self, p: int, *, after: int) -> None:
@@ -74,9 +77,9 @@ class Gradients:
                 self.tensors[p].layer,
                 stream=self.stream,
                 after=(after,),
-                memory_bytes=numel * (self.numerics.grad_bytes + self.numerics.reduce_bytes),
+                memory_bytes=numel * (self.numerics.param_bytes + self.sent_bytes),
                 elements=numel,
-                dtype=self.numerics.reduce_dtype,
+                dtype=self.options.reduced_dtype(self.numerics),
                 bucket=self.n_buckets,
                 frees=(_gradient(p),),
             )
@@ -106,7 +109,7 @@ class Gradients:
             Kind.COPY,
             label,
             stream=self.stream,
-            memory_bytes=shard * (self.numerics.reduce_bytes + 2 * self.kept_bytes),
+            memory_bytes=shard * (self.sent_bytes + 2 * self.kept_bytes),
             frees=frees,
         )
         self.events.append(kept)
@@ -127,7 +130,7 @@ class Gradients:
         alone = len(self.bucket) == 1 and self.tensors[self.bucket[0]].numel == padded
         if alone:
             return ()
-        nbytes = padded * self.numerics.reduce_bytes
+        nbytes = padded * self.sent_bytes
         self.writer.compute(
             Kind.COPY,
             label,
@@ -144,7 +147,7 @@ class Gradients:
             kind,
             label,
             elements=elements,
-            dtype=self.numerics.reduce_dtype,
+            dtype=self.options.reduced_dtype(self.numerics),
             stream=self.stream,
             after=dict.fromkeys(self.since),
             bucket=self.n_buckets,

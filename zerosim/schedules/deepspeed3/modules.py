@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from zerosim.errors import UnknownNameError
+from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.partition import padded
 from zerosim.workload import Layer, Module, Workload
 
@@ -78,12 +78,17 @@ class Model:
     tensors: tuple[Tensor, ...]
 
 
-def model(workload: Workload, n_ranks: int, *, leaves: Sequence[str], granularity: int) -> Model:
+def model(
+    workload: Workload, n_ranks: int, *, leaves: Sequence[str], granularity: int, reentrant: bool
+) -> Model:
     """The module tree of a workload; `leaves` and those of at most `granularity` become leaves.
 
     Each layer is a module, with its modules inside if it has several; a dotted name stands inside the
-    module that its beginning names, if there is one. Raises UnknownNameError for an unknown leaf.
+    module that its beginning names, if there is one. Raises UnknownNameError for an unknown leaf,
+    ScenarioError for one that DeepSpeed fails on.
     """
+    # A reentrant checkpoint needs an input with a gradient, or its parameters get none.
+    on_data = not (reentrant and workload.layers[0].recompute_flops)
     ids: dict[tuple[int, int], int] = {}
     tensors: list[Tensor] = []
     for layer in workload.layers:
@@ -95,14 +100,26 @@ def model(workload: Workload, n_ranks: int, *, leaves: Sequence[str], granularit
                     label = _label(layer, module)
                     sent = padded(p.numel, n_ranks)
                     tensors.append(Tensor(p.name, layer.name, label, p.numel, sent))
-    children = tuple(_layer(workload, i, ids) for i in range(len(workload.layers)))
-    root = _node("", None, children, on_data=True)
+    children = tuple(
+        _layer(workload, layer, ids, on_data=on_data and layer is workload.layers[0])
+        for layer in workload.layers
+    )
+    root = _node("", None, children, on_data=on_data)
     names = {node.name for node in _every(root)} - {""}
     for name in leaves:
         if name not in names:
             raise UnknownNameError("leaf_module", name, names)
     numel = tuple(tensor.numel for tensor in tensors)
-    return Model(_with_leaves(root, frozenset(leaves), granularity, numel), tuple(tensors))
+    root = _with_leaves(root, frozenset(leaves), granularity, numel)
+    for node in _every(root):
+        if node.leaf and node.on_data:
+            # Its backward hook, which reduces and drops, comes before its gradients (observed).
+            raise ScenarioError(
+                f"module '{node.name or 'root'}' would be a leaf, and its input has no gradient: "
+                "DeepSpeed's backward fails there; take it out of leaf_module, or lower "
+                "stage3_module_granularity_threshold"
+            )
+    return Model(root, tuple(tensors))
 
 
 def _modules(workload: Workload, layer: Layer) -> tuple[Module, ...]:
@@ -117,8 +134,9 @@ def _label(layer: Layer, module: Module) -> str:
     return layer.name if len(layer.modules) <= 1 else f"{layer.name}.{module.name}"
 
 
-def _layer(workload: Workload, index: int, ids: dict[tuple[int, int], int]) -> Node:
-    layer = workload.layers[index]
+def _layer(
+    workload: Workload, layer: Layer, ids: dict[tuple[int, int], int], *, on_data: bool
+) -> Node:
     modules = _modules(workload, layer)
     # What the modules do not account for (a loss, a residual) is computed with the last one.
     rest = (
@@ -139,8 +157,12 @@ def _layer(workload: Workload, index: int, ids: dict[tuple[int, int], int]) -> N
         for module in modules
     ]
     if len(pieces) == 1:
-        return _node(layer.name, pieces[0], (), on_data=index == 0)
-    return _node(layer.name, None, _nested(pieces, on_data=index == 0), on_data=index == 0)
+        return _node(layer.name, pieces[0], (), on_data=on_data)
+    children = _nested(pieces, on_data=on_data)
+    if on_data and not layer.forward_flops:
+        # Look-ups side by side (embeddings of tokens and positions) all take indices.
+        children = tuple(replace(child, on_data=True) for child in children)
+    return _node(layer.name, None, children, on_data=on_data)
 
 
 def _nested(pieces: Sequence[Piece], *, on_data: bool) -> tuple[Node, ...]:

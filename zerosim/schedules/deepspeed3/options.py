@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, fields
+from typing import Final
 
 from zerosim.errors import ScenarioError
+from zerosim.numerics import Numerics
 from zerosim.schedules.knobs import knob
 
-_SMALL = (0, 1, 30, 100, 1000)
+_SMALL: Final = (0, 1, 30, 100, 1000)
 """Elements that matter to the small models of the property tests."""
+_DTYPES: Final = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+"""DeepSpeed's names of dtypes, and torch's."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeepSpeed3Options:
     """Section `zero_optimization` of a ds_config.json with stage 3 (runtime/zero/config.py).
 
-    `grad_accum_dtype` stands in its section `data_types`; `use_reentrant` is an argument of
-    torch.utils.checkpoint. Offload, ZeRO++ and MiCS are not modelled.
+    `communication_data_type` stands outside it, `grad_accum_dtype` in `data_types`; `use_reentrant`
+    is an argument of torch.utils.checkpoint. Offload, ZeRO++ and MiCS are not modelled.
     """
 
     stage3_prefetch_bucket_size: int = knob(
@@ -64,7 +68,7 @@ class DeepSpeed3Options:
     )
     stage3_allgather_sequential: bool = knob(
         default=False,
-        says="gathers each parameter alone, without the copies into and out of a flat buffer",
+        says="gathers each parameter alone, without copies; the prefetch bucket is then one element",
         alias="allgather_sequential",
     )
     stage3_use_all_reduce_for_fetch_params: bool = knob(
@@ -104,10 +108,13 @@ class DeepSpeed3Options:
         default=True,
         says="replaces torch's linear, so that a weight's gradient comes before its bias's, not after",
     )
+    communication_data_type: str | None = knob(
+        None, "dtype in which gradients are reduced; none: that of the run", choices=(*_DTYPES,)
+    )
     grad_accum_dtype: str | None = knob(
         None,
-        "how gradient shards are kept between micro-batches; none: as the model",
-        choices=(None, "fp32", "bf16", "fp16"),
+        "dtype in which gradient shards are kept (section data_types); none: that of the gradients",
+        choices=(*_DTYPES,),
     )
     use_reentrant: bool = knob(
         default=False,
@@ -122,13 +129,30 @@ class DeepSpeed3Options:
                 raise ScenarioError(
                     f"schedule.{field.name} is {value}: DeepSpeed takes {least} or more"
                 )
-        if self.grad_accum_dtype not in (None, "fp32", "bf16", "fp16"):
-            raise ScenarioError(
-                f"schedule.grad_accum_dtype is '{self.grad_accum_dtype}': "
-                "DeepSpeed takes fp32, bf16 or fp16"
-            )
+        for name in ("communication_data_type", "grad_accum_dtype"):
+            given = getattr(self, name)
+            if given not in (None, *_DTYPES):
+                raise ScenarioError(
+                    f"schedule.{name} is '{given}': DeepSpeed takes {', '.join(_DTYPES)}"
+                )
+
+    @property
+    def prefetch(self) -> int:
+        """The prefetch bucket in force: gathering one by one, the engine makes it one element."""
+        return 1 if self.stage3_allgather_sequential else self.stage3_prefetch_bucket_size
 
     @property
     def leaves(self) -> tuple[str, ...]:
         """The names in `leaf_module`."""
         return tuple(name.strip() for name in self.leaf_module.split(",") if name.strip())
+
+    def reduced_dtype(self, numerics: Numerics) -> str:
+        """The dtype in which gradients are reduced: that of the run, whatever shards are kept in."""
+        if self.communication_data_type is not None:
+            return _DTYPES[self.communication_data_type]
+        own = numerics.reduce_dtype != numerics.grad_dtype
+        return numerics.reduce_dtype if own else numerics.dtype
+
+    def kept_dtype(self, numerics: Numerics) -> str:
+        """The dtype in which gradient shards are kept."""
+        return _DTYPES[self.grad_accum_dtype] if self.grad_accum_dtype else numerics.grad_dtype

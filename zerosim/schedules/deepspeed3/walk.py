@@ -47,7 +47,7 @@ class Walk:
         self.made.clear()
         self._backward(root)
         self.gradients.finish()
-        self.gathers.drop(self.coordinator.leftovers(), self.last)
+        self.gathers.drop(self.coordinator.leftovers(), len(self.writer.ops) - 1)
 
     def _forward(
         self,
@@ -77,7 +77,7 @@ class Walk:
             self._backward(child, layer or child, hooked=hooked and not node.leaf)
         if node.piece is not None:
             if node.piece.last:
-                self._recompute(node.piece.layer, layer or node, hooked=hooked)
+                self._recompute(node.piece.layer, layer or node)
             self._compute_backward(node.piece)
             if hooked and not node.leaf:
                 self._reduce(self.whole)
@@ -94,11 +94,12 @@ class Walk:
         self.gathers.wait(node.fetched, counted=not fast)
         self.gathers.start(ahead)
 
-    def _recompute(self, layer: Layer, node: Node, *, hooked: bool) -> None:
+    def _recompute(self, layer: Layer, node: Node) -> None:
         """What the backward of a layer's last module finds missing: the whole layer, or a part."""
         if _checkpointed(node):
             if not self.options.use_reentrant:
                 # torch stops the recomputation once it has what was saved (early_stop).
+                hooked = not self.model.root.leaf
                 self._forward(node, self._compute_again, hooked=hooked, stops=True)
         elif layer.recompute_flops:
             self._again(layer, layer.name, layer.recompute_flops, 1, first=True)
