@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from torch.nn import functional as F  # noqa: N812 - torch's own custom
 
 from zerosim.scenario.sections import NumericsSection, WorkloadSection
 from zerosim_runtime.equality import deepspeed3_cases, deepspeed_cases
@@ -33,6 +34,8 @@ STAGES: Final = {"deepspeed-1": 1, "deepspeed-2": 2, "deepspeed-3": 3}
 _BY_MODULE: Final = 3
 """The stage that gathers module by module, so that modules are what is marked."""
 SHORT: Final = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+_LINEAR: Final = F.linear
+"""torch's own; ZeRO-3 replaces it for good, and another case may want it."""
 ENVIRONMENT: Final = {"DS_ACCELERATOR": "cpu", "DS_BUILD_OPS": "0"}
 """What DeepSpeed's import reads: no GPU, and nothing compiled ahead."""
 
@@ -43,6 +46,7 @@ def observe(case: Case, rank: int) -> list[Seen]:
     # Its import reads the environment; and not everybody has it.
     deepspeed: Any = import_module("deepspeed")
     deepspeed.init_distributed("gloo", verbose=False)
+    F.linear = _LINEAR
     workload = WorkloadSection(**case.scenario["workload"])
     shape = Shape(**case.extra.get("shape", {}))
     record = Record()

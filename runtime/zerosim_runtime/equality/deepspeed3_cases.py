@@ -17,6 +17,9 @@ from zerosim_runtime.equality.deepspeed_cases import (
 )
 
 _SIX: Final = UNIFORM | {"layers": 6}
+_SCATTERED: Final = {"contiguous_gradients": False}
+_KEPT: Final = {"dtype": "bfloat16", "grad_dtype": "float32"}
+_REDUCED: Final = {"dtype": "bfloat16", "reduce_dtype": "float32"}
 
 
 def _knobs(
@@ -72,6 +75,24 @@ CASES: Final = (
         )
         for kind in ("reentrant", "non-reentrant")
         for name, prefetch in (("", 0), ("-prefetch", P))
+    ),
+    case("gpt-leaf-head", 3, _knobs(0, 1), GPT, extra={"leaves": ["Head"]}),
+    case("gpt-leaves-reuse", 3, _knobs(100, 3300), GPT, extra={"leaves": ["Block"]}),
+    case("gpt-tied", 3, _knobs(500, 1000, 20, reduce_bucket_size=1500), GPT | {"tied": True}),
+    case("gpt-tight", 3, _knobs(700, 3000, stage3_max_live_parameters=2000), GPT | {"layers": 4}),
+    case("gpt-thrice", 3, _knobs(1000, None, 100), GPT | {"micro_batches": 3}),
+    case("gpt-sub-groups", 3, _knobs(0, 1, sub_group_size=100), GPT),
+    case("gpt-one-by-one", 3, _knobs(1024, 0, stage3_allgather_sequential=True), GPT),
+    case("gpt-fetch-reduced", 3, _knobs(900, 0, stage3_use_all_reduce_for_fetch_params=True), GPT),
+    case("gpt-scattered-gradients", 3, _knobs(reduce_bucket_size=900, **_SCATTERED), GPT),
+    case("gpt-whole", 3, _knobs(17, reduce_bucket_size=900, reduce_scatter=False), GPT),
+    case("bias-first", 3, _knobs(0, 1, reduce_bucket_size=P, memory_efficient_linear=False)),
+    case("gpt-bias-first", 3, _knobs(reduce_bucket_size=500, memory_efficient_linear=False), GPT),
+    case("float32-gradients", 3, _knobs(0, 1, reduce_bucket_size=P), **_KEPT),
+    case("float32-reduction", 3, _knobs(0, 1, reduce_bucket_size=P), **_REDUCED),
+    case(
+        *("gpt-reentrant-leaf", 3, _knobs(1024, 3300, 300), GPT | FULL),
+        extra={"leaves": ["Block"], "shape": {"checkpointing": "reentrant"}},
     ),
     case(
         *("gpt-checkpointing", 3, _knobs(1000, 0), GPT | FULL),

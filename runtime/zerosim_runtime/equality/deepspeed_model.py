@@ -58,7 +58,9 @@ class Head(nn.Module):
     def __init__(self, w: WorkloadSection, record: Record) -> None:
         super().__init__()
         self.norm = marked(nn.LayerNorm(w.hidden), record, "head.norm")
-        self.head = marked(nn.Linear(w.hidden, _vocab(w), bias=False), record, "head.head")
+        # A workload names a module by its parameter.
+        name = "head.embedding" if w.tied else "head.head"
+        self.head = marked(nn.Linear(w.hidden, _vocab(w), bias=False), record, name)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """`[batch, seq, vocab]` scores."""

@@ -32,7 +32,7 @@ def model(
     )
 
 
-def plan(workload: Workload | None = None, *, steps: int = 3, **knobs: object) -> Plan:
+def plan(workload: Workload | None = None, /, *, steps: int = 3, **knobs: object) -> Plan:
     """Without persistent parameters unless they are asked for."""
     threshold = {"stage3_param_persistence_threshold": 0}
     options = DeepSpeed3Options(**(threshold | knobs))  # type: ignore[arg-type] # knobs of any type
