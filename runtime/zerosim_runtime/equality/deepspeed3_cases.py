@@ -18,8 +18,7 @@ from zerosim_runtime.equality.deepspeed_cases import (
 
 _SIX: Final = UNIFORM | {"layers": 6}
 _SCATTERED: Final = {"contiguous_gradients": False}
-_KEPT: Final = {"dtype": "bfloat16", "grad_dtype": "float32"}
-_REDUCED: Final = {"dtype": "bfloat16", "reduce_dtype": "float32"}
+_BF16: Final = "bfloat16"
 
 
 def _knobs(
@@ -88,8 +87,20 @@ CASES: Final = (
     case("gpt-whole", 3, _knobs(17, reduce_bucket_size=900, reduce_scatter=False), GPT),
     case("bias-first", 3, _knobs(0, 1, reduce_bucket_size=P, memory_efficient_linear=False)),
     case("gpt-bias-first", 3, _knobs(reduce_bucket_size=500, memory_efficient_linear=False), GPT),
-    case("float32-gradients", 3, _knobs(0, 1, reduce_bucket_size=P), **_KEPT),
-    case("float32-reduction", 3, _knobs(0, 1, reduce_bucket_size=P), **_REDUCED),
+    case(
+        "float32-gradients",
+        3,
+        _knobs(0, 1, reduce_bucket_size=P),
+        dtype=_BF16,
+        grad_dtype="float32",
+    ),
+    case(
+        "float32-reduction",
+        3,
+        _knobs(0, 1, reduce_bucket_size=P),
+        dtype=_BF16,
+        reduce_dtype="float32",
+    ),
     case(
         *("gpt-reentrant-leaf", 3, _knobs(1024, 3300, 300), GPT | FULL),
         extra={"leaves": ["Block"], "shape": {"checkpointing": "reentrant"}},

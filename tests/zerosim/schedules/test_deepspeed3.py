@@ -182,3 +182,33 @@ def test_what_the_engine_refuses_is_refused_with_its_bound() -> None:
         DeepSpeed3Options(stage3_max_live_parameters=-1)
     with pytest.raises(ScenarioError, match="grad_accum_dtype is 'half'"):
         DeepSpeed3Options(grad_accum_dtype="half")
+
+
+def test_a_leaf_on_data_is_refused_since_the_engine_fails_there() -> None:
+    with pytest.raises(ScenarioError, match="module '0' would be a leaf, and its input has no"):
+        plan(leaf_module="0")
+    with pytest.raises(ScenarioError, match="module 'root' would be a leaf"):
+        plan(stage3_module_granularity_threshold=P)
+
+
+def test_gathering_one_by_one_leaves_a_prefetch_of_one_parameter() -> None:
+    made = plan(stage3_allgather_sequential=True, stage3_max_reuse_distance=0)
+    assert order(made, 3) == "AG0 AG1 F0 AG2 F1 AG1 F2 AG0 B2 B1 B0 RS2-0"
+
+
+def test_gradients_travel_in_the_dtype_of_the_run_whatever_they_are_kept_in() -> None:
+    kept = Numerics("bfloat16", "float32")
+    dtypes = {
+        knobs.communication_data_type: {
+            op.dtype
+            for op in deepspeed_3(model(), 2, kept, knobs).ops
+            if op.kind is Kind.REDUCE_SCATTER
+        }
+        for knobs in (DeepSpeed3Options(), DeepSpeed3Options(communication_data_type="fp32"))
+    }
+    assert dtypes == {None: {"bfloat16"}, "fp32": {"float32"}}
+
+
+def test_a_dtype_that_deepspeed_does_not_train_in_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="DeepSpeed trains in"):
+        deepspeed_3(model(), 2, Numerics("float64", "float64"), DeepSpeed3Options())

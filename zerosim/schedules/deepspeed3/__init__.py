@@ -15,10 +15,12 @@ from zerosim.schedules.deepspeed3.modules import Tensor, model
 from zerosim.schedules.deepspeed3.options import DeepSpeed3Options
 from zerosim.schedules.deepspeed3.update import Update
 from zerosim.schedules.deepspeed3.walk import Walk
+from zerosim.schedules.deepspeed12.options import check_numerics
 from zerosim.workload import Workload
 
 __all__ = ["DeepSpeed3Options", "deepspeed_3"]
 
+_STAGE: Final = 3
 _STEADY_FROM: Final = 2
 """Step 1 records the trace."""
 
@@ -30,7 +32,11 @@ def deepspeed_3(
     options: DeepSpeed3Options,
     steps: int = 1,
 ) -> Plan:
-    """ZeRO-3 as DeepSpeed's engine runs it (runtime/zero/stage3.py): a recorded step, then steady ones."""
+    """ZeRO-3 as DeepSpeed's engine runs it (runtime/zero/stage3.py): a recorded step, then steady ones.
+
+    Raises ScenarioError, UnknownNameError for what the engine would not run.
+    """
+    check_numerics(_STAGE, numerics)
     tree = model(
         workload,
         n_ranks,
