@@ -19,6 +19,8 @@ _BATCH: Final = (
     "train_micro_batch_size_per_gpu",
     "gradient_accumulation_steps",
 )
+_ELSEWHERE: Final = ("communication_data_type", "grad_accum_dtype", "use_reentrant")
+"""Options of a schedule that are no keys of zero_optimization."""
 _HALVES: Final = {"bf16": "bfloat16", "fp16": "float16"}
 
 
@@ -48,17 +50,17 @@ def read_deepspeed(document: Document, draft: Draft, auto: Mapping[str, tuple[An
 
 
 def _rules(options: tuple[Knob, ...]) -> dict[str, Rule]:
-    names = {name: knob for knob in options for name in (knob.name, knob.alias) if name is not None}
-    others = {
-        name
-        for schedule in ("deepspeed-1", "deepspeed-2", "deepspeed-3")
-        for knob in knobs(SCHEDULES[schedule].options)
-        for name in (knob.name, knob.alias)
-        if name is not None
-    }
-    zero: dict[str, Rule] = dict.fromkeys((f"zero_optimization.{name}" for name in others), quiet)
-    zero |= {f"zero_optimization.{name}": rule for name, rule in ZERO.items()}
-    zero |= {f"zero_optimization.{name}": _option(knob) for name, knob in names.items()}
+    names = _named(options)
+    others = _named(
+        tuple(
+            knob
+            for schedule in ("deepspeed-1", "deepspeed-2", "deepspeed-3")
+            for knob in knobs(SCHEDULES[schedule].options)
+        )
+    )
+    zero: dict[str, Rule] = dict.fromkeys(others, quiet)
+    zero |= ZERO | {name: _option(knob) for name, knob in names.items()}
+    zero = {f"zero_optimization.{k}": rule for k, rule in zero.items() if k not in _ELSEWHERE}
     zero["zero_optimization.stage"] = elsewhere
     zero["zero_optimization.leaf_module"] = _leaves if "leaf_module" in names else quiet
     top: dict[str, Rule] = {
@@ -69,6 +71,10 @@ def _rules(options: tuple[Knob, ...]) -> dict[str, Rule]:
         "data_types.grad_accum_dtype": _top_option(names, "grad_accum_dtype"),
     }
     return OTHER | zero | top
+
+
+def _named(options: tuple[Knob, ...]) -> dict[str, Knob]:
+    return {name: knob for knob in options for name in (knob.name, knob.alias) if name is not None}
 
 
 def _option(knob: Knob) -> Rule:

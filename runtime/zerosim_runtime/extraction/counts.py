@@ -255,6 +255,10 @@ class _Attention(torch.overrides.TorchFunctionMode):
         ]
         causal = kwargs.get("is_causal", len(args) > 5 and args[5])  # noqa: PLR2004 - its place
         flops = self.counter.attention(query, key, value)
+        # A GPU's fused kernel drops out by a seed; the CPU's would fall back to one that keeps scores.
+        args, kwargs = (*args[:4], 0.0, *args[5:])[: len(args)], kwargs | {"dropout_p": 0.0}
+        if len(args) > 4:  # noqa: PLR2004 - its place
+            del kwargs["dropout_p"]
         with self.counter.inside_attention(flops // 2 if causal else 0):
             return func(*args, **kwargs)
 

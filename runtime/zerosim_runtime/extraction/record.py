@@ -30,6 +30,8 @@ _PASSES: Final = (1, 2, 3)
 """Two points make a line, the third says whether it is one."""
 _FIXED: Final = ("name", "parameters")
 """What does not grow with a batch."""
+_ESTIMATES: Final = ("forward_elements", "backward_elements")
+"""With a batch of 1 kernels are left out that add up over it: a line through 2 and 3 will do."""
 _SCRATCH: Final = ("forward_workspace", "backward_workspace")
 
 
@@ -216,13 +218,21 @@ def _workspaces(passes: Sequence[_Pass]) -> Iterator[Json]:
         yield record
 
 
+def _lines_of(key: str, values: list[Any]) -> Any:  # noqa: ANN401 - as _line
+    if key in _ESTIMATES:
+        each = values[2] - values[1]
+        if values[1] - each >= 0:
+            return _line(values[1] - each, *values[1:])
+    return _line(*values)
+
+
 def _line(*values: Any) -> Any:  # noqa: ANN401 - the same structure of numbers, three times
     """Numbers that lie on a line: `each` a batch, or `[fixed, each]`. Raises ValueError if not."""
     first = values[0]
     if isinstance(first, dict):
         keys = dict.fromkeys(key for value in values for key in value)
         return {
-            key: first[key] if key in _FIXED else _line(*(value.get(key, 0) for value in values))
+            key: first[key] if key in _FIXED else _lines_of(key, [v.get(key, 0) for v in values])
             for key in keys
         }
     if isinstance(first, list):

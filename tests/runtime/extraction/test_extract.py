@@ -91,6 +91,15 @@ def test_what_a_block_keeps_is_what_autograd_saves_with_a_fused_attention() -> N
     assert block.activations == floats + scores * 4 // 2
 
 
+def test_attention_that_drops_out_keeps_no_scores_and_grows_in_a_line() -> None:
+    record = record_of("attention_that_drops_out")
+    assert record["scales"]
+    (layer,) = extracted(record, Use(3, 1, 2, "none")).layers
+    width, rows = 3 * 64 * 16, 3 * 2 * 64
+    # Queries, keys and values are one tensor, then what is mixed, and a float32 for each row of scores.
+    assert layer.activations == width + width + rows * 4 // 2
+
+
 def test_a_larger_batch_scales_in_a_line() -> None:
     record = record_of("small_llama", seq=32)
     assert record["scales"]

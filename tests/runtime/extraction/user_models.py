@@ -128,6 +128,25 @@ def images() -> tuple[nn.Module, torch.Tensor]:
     return Images(), torch.empty(2, 3, 16, 16)
 
 
+class Attends(nn.Module):
+    """Attention that drops out, and adds its own positions to a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.position = nn.Parameter(torch.empty(64, 16))
+        self.out = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = (x + self.position).view(*x.shape[:2], 2, 8).transpose(1, 2)
+        mixed = nn.functional.scaled_dot_product_attention(heads, heads, heads, None, 0.1)
+        scores: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return scores
+
+
+def attention_that_drops_out() -> tuple[nn.Module, torch.Tensor]:
+    return Attends(), torch.empty(1, 64, 16)
+
+
 class Chooses(Stack):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         chosen: torch.Tensor = self.first(x) if x.sum().item() > 0 else self.second(x)

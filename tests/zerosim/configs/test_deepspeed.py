@@ -57,6 +57,15 @@ def test_options_of_another_stage_are_listed_not_applied(read: Read) -> None:
     assert "zero_optimization.stage3_max_live_parameters" in [p.key for p in found.no_effect]
 
 
+def test_dtypes_beside_zero_are_options_where_the_stage_has_them(read: Read) -> None:
+    text = ZERO3.replace('"stage": 3', '"stage": 1')
+    text = text.replace('"steps_per_print": 2000', '"communication_data_type": "fp32"')
+    options = read(text).scenario.schedule.options
+    assert options["communication_data_type"] == "fp32"
+    with pytest.raises(InputError, match=r"line 14: .* zerosim does not model it at this stage"):
+        read(text.replace('"stage": 1', '"stage": 3'))
+
+
 def test_the_imported_scenario_is_one_like_any_other(read: Read) -> None:
     scenario = read(ZERO3).scenario
     assert workload_of(scenario).n_params == 6_738_415_616  # Llama 2 7B
@@ -98,6 +107,7 @@ def test_two_of_the_three_batch_sizes_give_the_third(
         ('"steps_per_print": 2000', '"train_batch_size": 65', r"line 14: train_batch_size is 65: DeepSpeed asks for micro_batch_per_gpu · gradient_acc_step · world_size, 2 · 4 · 8"),
         ('"gradient_accumulation_steps": 4,\n  "train_micro_batch_size_per_gpu": 2,', "", "DeepSpeed asks for train_batch_size or"),
         ('"stage": 3,', '"stage": 3, // all', r"line 5 at 'zero_optimization.stage': JSON has no comments"),
+        ('"overlap_comm": false', '"use_reentrant": true', "line 6: .*use_reentrant: zerosim knows no"),
         ("2000\n", "2000,\n", r"line 14 at 'steps_per_print': a comma before '}': take it out"),
         ('"stage": 3,', '"stage": 3, "stage": 2,', r"line 5 at 'zero_optimization.stage': the key stands twice"),
         ('"stage": 3,', '"stage": 3', r"line 6 at 'zero_optimization.stage': expected ',' or '}'"),
