@@ -16,6 +16,8 @@ from zerosim_runtime.equality.seen import Seen
 FAMILIES: Final = Registry(
     "family",
     {
+        "colossalai": "zerosim_runtime.equality.colossalai",
+        "colossalai-old": "zerosim_runtime.equality.colossalai_old",
         "ddp": "zerosim_runtime.equality.ddp",
         "deepspeed": "zerosim_runtime.equality.deepspeed",
         "fsdp1": "zerosim_runtime.equality.fsdp1",
