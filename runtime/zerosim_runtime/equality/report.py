@@ -14,7 +14,7 @@ _HEAD: Final = """# Equality
 
 Written by `make equality`; not by hand.
 Each case runs a real engine, writes down every collective of every watched rank (kind, place among the layers' forwards and backwards, process group, elements, dtype), and compares it with the plan of the same scenario.
-DeepSpeed was observed in an environment of its own; `tests/golden/deepspeed` holds what it did, with its version, and `docs/schedules/deepspeed-1-2.md` says how to observe it anew.
+DeepSpeed, ColossalAI and Megatron-LM were observed in environments of their own; `tests/golden` holds what they did, with their versions, and the pages of their schedules say how to observe them anew.
 Real ranks are processes over Gloo; fake ranks are torch's fake process group in one process, watched as the first and as the last rank.
 """
 _ROW: Final = re.compile(r"^\| `.*\| (yes|\*\*no\*\*) \|$", re.MULTILINE)
