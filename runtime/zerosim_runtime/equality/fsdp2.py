@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any, Final
 
-import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
@@ -34,7 +33,7 @@ def observe(case: Case, rank: int) -> list[Seen]:
     mesh = mesh_of(options, case.world_size)
     # Tensors of fake ranks are fake too, unless fully_shard is to make a mesh, which must be real.
     with FakeTensorMode() if case.fake and _mesh_is_given(options) else nullcontext():
-        model = wrapped(scenario, options, mesh, record)
+        model = wrapped(case, mesh, record)
         with watching(record):
             train(model, scenario, options, record, rank)
     return record.seen
@@ -59,21 +58,22 @@ def mesh_of(options: Fsdp2Options, world_size: int) -> DeviceMesh:
     return init_device_mesh("cpu", (world_size // shards, shards), mesh_dim_names=names)
 
 
-def wrapped(
-    scenario: Scenario, options: Fsdp2Options, mesh: DeviceMesh, record: Record
-) -> FSDPModule:
-    """The model after the calls that a user would write for these options."""
-    numerics = numerics_of(scenario)
+def wrapped(case: Case, mesh: DeviceMesh, record: Record) -> FSDPModule:
+    """The model after the calls that a user would write for the options of the case."""
+    scenario, options = scenario_of(case), options_of(case)
+    numerics, inside = numerics_of(scenario), "outside" not in case.extra
     model = _stored(marked_model(scenario, record), numerics)
-    if scenario.workload.checkpointing == "full":
-        _checkpoint(model, scenario)
     arguments: dict[str, Any] = {
         "mesh": mesh,
         "reshard_after_forward": options.reshard_after_forward,
         "mp_policy": _policy(numerics),
     }
+    if inside:
+        _checkpoint(model, scenario)
     layers = list(_layers(model, scenario)) if options.wrap == "layers" else []
     blocks: list[FSDPModule] = [fully_shard(layer, **arguments) for layer in layers]
+    if not inside:
+        _checkpoint(model, scenario)
     root: FSDPModule = fully_shard(model, **arguments)
     if options.keep_last_layer:
         blocks[-1].set_reshard_after_forward(False)
@@ -100,7 +100,7 @@ def _policy(numerics: Numerics) -> MixedPrecisionPolicy:
 
 
 def _checkpoint(model: Model, scenario: Scenario) -> None:
-    """Recompute each block inside its unit; the root's own layers are not recomputed."""
+    """Recompute each block; the root's own layers are not recomputed."""
     for i, layer in enumerate(workload_of(scenario).layers):
         if layer.recompute_flops:
             model.layers[i] = checkpoint_wrapper(model.layers[i])
@@ -131,12 +131,12 @@ def train(
     rank: int,
 ) -> None:
     """Every micro-batch of every step, with what the loop sets before each; there is no optimizer."""
+    called: Any = model  # an FSDPModule is an nn.Module too, which its type does not say
     for batch in batches(scenario, record, rank):
         last = record.micro_batch == scenario.workload.micro_batches - 1
         model.set_requires_gradient_sync(last or options.set_requires_gradient_sync)
         model.set_requires_all_reduce(last or options.set_requires_all_reduce)
         model.set_reshard_after_backward(last or options.set_reshard_after_backward)
-        loss: torch.Tensor = model(batch)  # type: ignore[operator] # an FSDPModule is an nn.Module too
-        torch.autograd.backward(loss)
+        called(batch).backward()
         if last:
-            model.zero_grad()  # type: ignore[attr-defined] # as above
+            called.zero_grad()

@@ -39,6 +39,7 @@ def _case(
     numerics: dict[str, Any] = _FLOAT32,
     *,
     reduced: bool = False,
+    extra: dict[str, Any] | None = None,
     **options: Any,  # noqa: ANN401 - the schedule's own options
 ) -> Case:
     scenario = {
@@ -48,7 +49,13 @@ def _case(
         "run": {"steps": 2},
     }
     return Case(
-        name, "fsdp2", world_size, scenario, fake=world_size == _FAKE_RANKS, reduced=reduced
+        name,
+        "fsdp2",
+        world_size,
+        scenario,
+        fake=world_size == _FAKE_RANKS,
+        extra=extra or {},
+        reduced=reduced,
     )
 
 
@@ -75,6 +82,13 @@ def _gathering(ranks: int) -> tuple[Case, ...]:
             reduced=True,
         ),
         _case(f"checkpointed{at}", ranks, _GPT | {"checkpointing": "full"}),
+        # checkpoint(fully_shard(block)) instead of fully_shard(checkpoint(block)): the same.
+        _case(
+            f"checkpointed-outside{at}",
+            ranks,
+            _GPT | {"checkpointing": "full"},
+            extra={"outside": True},
+        ),
         _case(f"uneven-rows{at}", ranks, _UNIFORM | {"hidden": ranks + 1}),
         _case(f"empty-ranks{at}", ranks, _UNIFORM | {"hidden": ranks - 1}),
     )

@@ -24,12 +24,12 @@ from zerosim_runtime.equality.watch import Record
 
 
 def tracked(case: Case) -> dict[str, dict[str, int]]:
-    every, options, record = scenario_of(case), options_of(case), Record()
     # The tracker wants one step.
-    scenario = replace(every, run=replace(every.run, steps=1))
+    case = replace(case, scenario=case.scenario | {"run": {"steps": 1}})
+    scenario, options, record = scenario_of(case), options_of(case), Record()
     mesh = mesh_of(options, case.world_size)
     with FakeTensorMode():
-        model = wrapped(scenario, options, mesh, record)
+        model = wrapped(case, mesh, record)
         tracker = FSDPMemTracker(model)  # type: ignore[arg-type] # an FSDPModule is an nn.Module too
         with tracker:
             train(model, scenario, options, record, 0)

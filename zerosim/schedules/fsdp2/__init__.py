@@ -32,6 +32,7 @@ class Fsdp2Options:
     keep_last_layer: bool = knob(
         False,
         "set_reshard_after_forward(False) on the last wrapped layer, which the backward needs first",
+        alias="keep_last",
     )
     wrap: str = knob(
         "layers",
@@ -191,7 +192,7 @@ def _backward(state: State, ahead: int, now: MicroBatch) -> None:
     at = len(groups)
     if root is not None:
         hooks.pre_backward(state, root, implicit=True)
-    for i, module in reversed(list(enumerate(state.wrapping.modules))):
+    for module in reversed(state.wrapping.modules):
         if module.group is not None:
             at -= 1
             before = groups[max(0, at - ahead) : at]
@@ -200,8 +201,8 @@ def _backward(state: State, ahead: int, now: MicroBatch) -> None:
                 hooks.unshard(state, group)
         for layer in reversed(module.layers):
             gradients.backward(state, layer, module.group or root)
-        if module.group is not None and i:
-            # The input of the very first layer needs no gradient: its hook fires at the end.
+        if module.group is not None and not module.first:
+            # An input that needs no gradient makes torch run the hook at the very end.
             gradients.post_backward(state, module.group, now)
     gradients.root_post_backward(state, now)
 
@@ -219,7 +220,8 @@ def _update(state: State) -> None:
 
 
 def _finished(state: State) -> Plan:
-    shard = sum(group.shard for group in state.wrapping.groups)
+    groups = (*state.wrapping.groups, *state.wrapping.idle)
+    shard = sum(group.gathered.shard for group in groups)
     states = [elements * state.numerics.optimizer_bytes for elements in _owned(state)]
     held = (
         Allocation("parameters", "parameters", shard * state.numerics.storage_bytes),
@@ -232,7 +234,7 @@ def _finished(state: State) -> Plan:
 def _owned(state: State) -> list[int]:
     """Real elements of each rank, which its optimizer updates; replicas of a shard own the same."""
     shards = state.mesh.shards
-    counts = Counter(p for group in state.wrapping.groups for p in group.parameters)
+    counts = Counter(p for group in state.wrapping.groups for p in group.trained)
     each = [
         sum(n * chunk_owned(p, shards, rank) for p, n in counts.items()) for rank in range(shards)
     ]

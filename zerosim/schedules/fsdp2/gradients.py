@@ -59,7 +59,8 @@ def post_backward(state: State, group: Group, now: MicroBatch) -> None:
         return
     while len(state.inputs) >= state.max_input_buffers:
         _recycle(state)
-    reduce(state, group, now)
+    if group.trained:
+        reduce(state, group, now)
 
 
 def _recycle(state: State) -> None:
@@ -78,7 +79,7 @@ def _accumulate(state: State, group: Group) -> None:
             state,
             f"add{group.label}",
             group,
-            group.numel * (numerics.grad_bytes + 2 * numerics.reduce_bytes),
+            group.reduced.numel * (numerics.grad_bytes + 2 * numerics.reduce_bytes),
             frees=made,
         )
         made.clear()
@@ -96,8 +97,8 @@ def _keep(state: State, group: Group) -> None:
         state,
         f"cast{group.label}",
         group,
-        group.numel * (numerics.grad_bytes + numerics.reduce_bytes),
-        allocates=(Allocation(key, "gradients", group.numel * numerics.reduce_bytes),),
+        group.reduced.numel * (numerics.grad_bytes + numerics.reduce_bytes),
+        allocates=(Allocation(key, "gradients", group.reduced.numel * numerics.reduce_bytes),),
         frees=made,
     )
     made.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -11,38 +11,54 @@ from zerosim.workload import Layer, Parameter, Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Parameters that one `fully_shard` call gathers, frees and reduces together.
+class Flat:
+    """Parameters side by side in one flat buffer, each cut along its first dimension by torch.chunk.
 
-    `elements` are those of the gathered group, `shard` what each rank stores: torch.chunk cuts the
-    first dimension over `shards` ranks, so every rank stores and sends ceil(d0 / shards) rows of each
-    parameter, and the last ranks may own no real row. `reshard_to`: the ranks over which the group is
-    kept after the forward (torch's `reshard_after_forward`: `shards` is True, 0 is False).
+    Every rank stores and sends ceil(d0 / shards) rows of each, `shard` elements in all; the last ranks
+    may own no real row. `numel`: elements without the padding.
     """
 
-    label: str
-    parameters: tuple[Parameter, ...]
     shards: int
-    reshard_to: int
     shard: int
+    numel: int
 
     @property
     def elements(self) -> int:
-        """Elements of the gathered group, the padding of rows included."""
+        """Elements of the whole buffer, the padding of rows included."""
         return self.shard * self.shards
 
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Parameters that one `fully_shard` call gathers, frees and reduces together.
+
+    `gathered` are all of them, `reduced` those that get a gradient (`trained`). `reshard_to`: the ranks
+    over which the group is kept after the forward (torch's `reshard_after_forward`: all that share it
+    is True, 0 is False).
+    """
+
+    label: str
+    gathered: Flat
+    reduced: Flat
+    trained: tuple[Parameter, ...]
+    reshard_to: int
+
     @property
-    def numel(self) -> int:
-        """Elements of the group without padding."""
-        return sum(parameter.numel for parameter in self.parameters)
+    def shards(self) -> int:
+        """Ranks that share the parameters."""
+        return self.gathered.shards
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """Layers of one module that was wrapped; `group` is None for layers of the root itself."""
+    """Layers of one module that was wrapped; `group` is None for layers of the root itself.
+
+    `first`: nothing before it has parameters, so its input needs no gradient.
+    """
 
     layers: tuple[Layer, ...]
     group: Group | None
+    first: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +66,12 @@ class Wrapping:
     """A model after its `fully_shard` calls: the root's group (None: no parameters) and the modules.
 
     By layer name, `makes` are the parameters whose first gradient the layer makes in a backward, and
-    `adds` those that have one by then (a tied embedding).
+    `adds` those that have one by then (a tied embedding). `idle`: groups that no layer computes with.
     """
 
     root: Group | None
     modules: tuple[Wrapped, ...]
+    idle: tuple[Group, ...]
     makes: dict[str, tuple[Parameter, ...]]
     adds: dict[str, tuple[Parameter, ...]]
 
@@ -82,49 +99,84 @@ class Calls:
 
 def wrapping(workload: Workload, calls: Calls) -> Wrapping:
     """Wrap each unit (if `wrap_layers`) and then the model."""
+    parts = _Parts(workload, calls.shards, *_gradients(workload))
     every = range(len(workload.units))
     roots = set(_roots(workload) if calls.wrap_layers else every)
     runs = [tuple(run) for _, run in groupby(workload.layers, key=lambda layer: layer.unit)]
     wrapped = [run for run in runs if run[0].unit not in roots]
-    modules = []
+    modules: list[Wrapped] = []
+    first = True
     for run in runs:
+        unit = run[0].unit
         to = calls.last_to if wrapped and run is wrapped[-1] else calls.inner_to
-        units = [] if run[0].unit in roots else [run[0].unit]
-        modules.append(Wrapped(run, _group(workload, units, calls.shards, to)))
-    root = _group(workload, sorted(roots), calls.shards, calls.root_to)
-    return Wrapping(root, tuple(modules), *_gradients(workload))
+        group = None if unit in roots else parts.group([unit], to)
+        modules.append(Wrapped(run, group, first))
+        first = first and not workload.units[unit].numel
+    unused = [unit for unit, uses in enumerate(workload.uses()) if not uses and unit not in roots]
+    idle = (parts.group([unit], calls.inner_to) for unit in unused)
+    root = parts.group(sorted(roots), calls.root_to)
+    makes, adds = parts.by_layer(parts.makes), parts.by_layer(parts.adds)
+    return Wrapping(root, tuple(modules), tuple(filter(None, idle)), makes, adds)
 
 
 def _roots(workload: Workload) -> Iterator[int]:
     """Units that no wrapped module holds: named root, or used by layers that stand apart."""
     for unit, uses in enumerate(workload.uses()):
-        apart = not uses or uses[-1] - uses[0] >= len(uses)
+        apart = bool(uses) and uses[-1] - uses[0] >= len(uses)
         if apart or workload.units[unit].name == "root":
             yield unit
 
 
-def _group(workload: Workload, units: list[int], shards: int, reshard_to: int) -> Group | None:
-    parameters = tuple(p for unit in units for p in workload.units[unit].parameters)
-    if not parameters:
-        return None
-    first, last = workload.units[units[0]].name, workload.units[units[-1]].name
-    label = first if first == last else f"{first}-{last}"
+_Places = dict[str, tuple[tuple[int, int], ...]]
+"""Parameters (unit, index) by layer name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What groups are made of."""
+
+    workload: Workload
+    shards: int
+    makes: _Places
+    adds: _Places
+
+    def group(self, units: list[int], reshard_to: int) -> Group | None:
+        """The group of all parameters of `units`; None if they have none."""
+        named = [self.workload.units[unit].name for unit in units]
+        got = {place for places in self.makes.values() for place in places}
+        places = [(u, i) for u in units for i in range(len(self.workload.units[u].parameters))]
+        trained = self.parameters(place for place in places if place in got)
+        if not places:
+            return None
+        label = named[0] if named[0] == named[-1] else f"{named[0]}-{named[-1]}"
+        gathered = _flat(self.parameters(places), self.shards)
+        return Group(label, gathered, _flat(trained, self.shards), trained, reshard_to)
+
+    def parameters(self, places: Iterable[tuple[int, int]]) -> tuple[Parameter, ...]:
+        """The parameters at these places."""
+        return tuple(self.workload.units[unit].parameters[i] for unit, i in places)
+
+    def by_layer(self, places: _Places) -> dict[str, tuple[Parameter, ...]]:
+        """The parameters of each layer."""
+        return {layer: self.parameters(found) for layer, found in places.items()}
+
+
+def _flat(parameters: tuple[Parameter, ...], shards: int) -> Flat:
     shard = sum(chunk(parameter, shards) for parameter in parameters)
-    return Group(label, parameters, shards, reshard_to, shard)
+    return Flat(shards, shard, sum(parameter.numel for parameter in parameters))
 
 
-def _gradients(
-    workload: Workload,
-) -> tuple[dict[str, tuple[Parameter, ...]], dict[str, tuple[Parameter, ...]]]:
+def _gradients(workload: Workload) -> tuple[_Places, _Places]:
     """Which layer of the backward makes the first gradient of which parameter, and which adds to it."""
     seen: set[tuple[int, int]] = set()
-    makes, adds = {}, {}
+    makes: _Places = {}
+    adds: _Places = {}
     for layer in reversed(workload.layers):
-        every = workload.units[layer.unit].parameters
+        n_parameters = len(workload.units[layer.unit].parameters)
         used = sorted({i for module in layer.modules for i in module.parameters})
         # Without modules nobody knows which of the unit's parameters the layer computes with.
-        new = [i for i in used or range(len(every)) if (layer.unit, i) not in seen]
-        makes[layer.name] = tuple(every[i] for i in new)
-        adds[layer.name] = tuple(every[i] for i in used if (layer.unit, i) in seen)
-        seen.update((layer.unit, i) for i in new)
+        places = [(layer.unit, i) for i in used or range(n_parameters)]
+        makes[layer.name] = tuple(place for place in places if place not in seen)
+        adds[layer.name] = tuple((layer.unit, i) for i in used if (layer.unit, i) in seen)
+        seen.update(makes[layer.name])
     return makes, adds

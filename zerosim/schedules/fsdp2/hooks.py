@@ -72,7 +72,7 @@ def unshard(state: State, group: Group) -> None:
     state.pending[label] = state.writer.collective(
         Kind.ALL_GATHER,
         label,
-        elements=group.elements,
+        elements=group.gathered.elements,
         dtype=state.numerics.dtype,
         after=(_copy_in(state, group, n_ranks),),
         group="post_forward" if label in state.smaller else state.mesh.shard_axis,
@@ -82,10 +82,12 @@ def unshard(state: State, group: Group) -> None:
 
 def _copy_in(state: State, group: Group, n_ranks: int) -> int:
     """Copy this rank's shard into its place in the output; a cast goes through a flat copy first."""
-    numerics, shard = state.numerics, group.elements // n_ranks
+    numerics, shard = state.numerics, group.gathered.elements // n_ranks
     casts = numerics.storage_dtype != numerics.dtype
     stored = numerics.param_bytes if group.label in state.smaller else numerics.storage_bytes
-    output = Allocation(_output(group.label), "gathered", group.elements * numerics.param_bytes)
+    output = Allocation(
+        _output(group.label), "gathered", group.gathered.elements * numerics.param_bytes
+    )
     flat = Allocation(f"cast.{group.label}", "workspace", shard * numerics.param_bytes)
     return state.writer.compute(
         Kind.COPY,
@@ -110,7 +112,7 @@ def _wait_for_unshard(state: State, group: Group, *, forward: bool) -> None:
     frees = [_output(group.label)] if gather is not None and not forward else []
     if state.smaller.pop(group.label, None) is not None:
         frees.append(_kept(group.label))
-    nbytes = group.elements * state.numerics.param_bytes
+    nbytes = group.gathered.elements * state.numerics.param_bytes
     copied = state.writer.compute(
         Kind.COPY,
         group.label,
@@ -144,7 +146,7 @@ def reshard(state: State, group: Group) -> None:
 
 def _reshard_to_fewer(state: State, group: Group) -> None:
     """Keep this rank's part of the whole parameters, over fewer ranks than share the group."""
-    nbytes = group.elements // group.reshard_to * state.numerics.param_bytes
+    nbytes = group.gathered.elements // group.reshard_to * state.numerics.param_bytes
     state.unsharded.remove(group.label)
     state.smaller[group.label] = state.writer.compute(
         Kind.COPY,

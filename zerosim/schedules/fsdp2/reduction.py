@@ -30,7 +30,7 @@ def reduce(state: State, group: Group, now: MicroBatch) -> None:
         last = _all_reduce(state, group, last)
         state.reduced[group.label] = output
     if _factors(state)[1] != 1:
-        last = _divide(state, group, stream, group.shard)
+        last = _divide(state, group, stream, group.reduced.shard)
     state.ends[stream] = _shard(state, group, stream, output, last)
     drop(state, () if partial is None else (partial,))
 
@@ -46,15 +46,17 @@ def _reduce_scatter(state: State, group: Group, output: str) -> int:
         state,
         f"chunk-cat{group.label}",
         group,
-        group.numel * width + group.elements * numerics.reduce_bytes,
+        group.reduced.numel * width + group.reduced.elements * numerics.reduce_bytes,
         allocates=(
-            Allocation(input_key(group.label), "buckets", group.elements * numerics.reduce_bytes),
+            Allocation(
+                input_key(group.label), "buckets", group.reduced.elements * numerics.reduce_bytes
+            ),
         ),
         frees=sources,
     )
-    shard = Allocation(output, "gradients", group.shard * numerics.reduce_bytes)
+    shard = Allocation(output, "gradients", group.reduced.shard * numerics.reduce_bytes)
     if _factors(state)[0] != 1:
-        entered = _divide(state, group, "reduce_scatter", group.elements, after=(entered,))
+        entered = _divide(state, group, "reduce_scatter", group.reduced.elements, after=(entered,))
     if group.shards == 1:
         reduction = copied(
             state,
@@ -70,7 +72,7 @@ def _reduce_scatter(state: State, group: Group, output: str) -> int:
         reduction = state.writer.collective(
             Kind.REDUCE_SCATTER,
             group.label,
-            elements=group.elements,
+            elements=group.reduced.elements,
             dtype=numerics.reduce_dtype,
             after=(entered,),
             group=axis,
@@ -85,7 +87,7 @@ def _all_reduce(state: State, group: Group, after: int) -> int:
     return state.writer.collective(
         Kind.ALL_REDUCE,
         group.label,
-        elements=group.shard,
+        elements=group.reduced.shard,
         dtype=state.numerics.reduce_dtype,
         after=(after,),
         group="replicate",
@@ -99,12 +101,12 @@ def _shard(state: State, group: Group, stream: str, output: str, last: int) -> i
     made = output
     if numerics.reduce_dtype != numerics.storage_dtype:
         made = f"sharded_gradient.{group.label}.{state.writer.micro_batch}"
-        nbytes = group.shard * numerics.storage_bytes
+        nbytes = group.reduced.shard * numerics.storage_bytes
         last = copied(
             state,
             f"cast{group.label}",
             group,
-            nbytes + group.shard * numerics.reduce_bytes,
+            nbytes + group.reduced.shard * numerics.reduce_bytes,
             stream=stream,
             allocates=(Allocation(made, "gradients", nbytes),),
             frees=() if group.label in state.reduced else (output,),
@@ -123,7 +125,7 @@ def _add(state: State, group: Group, stream: str, width: int, freed: str | None)
         state,
         f"add{group.label}",
         group,
-        3 * group.shard * width,
+        3 * group.reduced.shard * width,
         stream=stream,
         frees=() if freed is None else (freed,),
     )

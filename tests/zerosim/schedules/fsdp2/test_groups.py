@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.numerics import Numerics
 from zerosim.plan import at_rank
 from zerosim.scenario import load_scenario, plan_of, workload_of
+from zerosim.schedules.fsdp2 import Fsdp2Options, fsdp2
 from zerosim.schedules.fsdp2.groups import Calls, wrapping
-from zerosim.workload import Layer, Parameter, Unit, Workload
+from zerosim.workload import Layer, Module, Parameter, Unit, Workload
 
 
 # semantics.md D: measured on torch's fake backend, 36,069,376 instead of 30,740,800 elements.
@@ -18,10 +20,12 @@ from zerosim.workload import Layer, Parameter, Unit, Workload
 def test_the_padding_of_a_gpt2_xl_block(n_ranks: int, percent: float) -> None:
     workload = workload_of(load_scenario("gpt2-1.5b", []))
     group = wrapping(workload, Calls(n_ranks, 0, n_ranks, n_ranks, wrap_layers=True)).inner[0]
-    assert group.numel == 30_740_800
+    assert group.gathered.numel == 30_740_800
     if n_ranks == 1024:
-        assert group.elements == 36_069_376
-    assert 100 * (group.elements / group.numel - 1) == pytest.approx(percent, abs=0.5)
+        assert group.gathered.elements == 36_069_376
+    assert 100 * (group.gathered.elements / group.gathered.numel - 1) == pytest.approx(
+        percent, abs=0.5
+    )
 
 
 def test_a_unit_used_here_and_there_belongs_to_the_root() -> None:
@@ -31,6 +35,55 @@ def test_a_unit_used_here_and_there_belongs_to_the_root() -> None:
     assert found.root is not None
     assert found.root.label == "shared"
     assert [group.label for group in found.inner] == ["a", "b"]
+
+
+def made_of(*layers: tuple[int, tuple[int, ...]]) -> Workload:
+    """Units a, b and c of parameters of 4 and 8; layers of (unit, what they compute with)."""
+    units = tuple(Unit(name, (Parameter("p", (4,)), Parameter("q", (8,)))) for name in "abc")
+    return Workload(
+        "w",
+        units,
+        tuple(
+            Layer(str(i), unit, 1, 1, 1, modules=(Module("m", used, 1, 1),))
+            for i, (unit, used) in enumerate(layers)
+        ),
+        tokens=1,
+    )
+
+
+def carried_out(workload: Workload) -> list[tuple[str, int | None]]:
+    found = fsdp2(workload, 2, Numerics("float32", "float32"), Fsdp2Options())
+    return [(op.name, op.elements) for op in found.ops if op.kind in COMMUNICATION]
+
+
+def test_a_parameter_without_a_gradient_is_gathered_and_not_reduced() -> None:
+    assert carried_out(made_of((0, (0, 1)), (1, (1,)))) == [
+        *(("AGa", 12), ("AGb", 12), ("AGb", 12), ("AGa", 12)),
+        *(("RSb", 8), ("RSa", 12)),
+    ]
+
+
+def test_a_unit_that_no_layer_uses_is_stored_and_never_gathered() -> None:
+    workload = made_of((0, (0, 1)), (1, (0, 1)))
+    assert {name for name, _ in carried_out(workload)} == {"AGa", "AGb", "RSa", "RSb"}
+    parameters, optimizer = fsdp2(
+        workload, 2, Numerics("float32", "float32"), Fsdp2Options()
+    ).persistent
+    assert parameters.nbytes == 3 * 12 // 2 * 4
+    assert optimizer.nbytes == 2 * 12 // 2 * 8
+
+
+def test_a_first_layer_without_parameters_makes_the_next_one_reduce_at_the_end() -> None:
+    units = (
+        Unit("none", ()),
+        Unit("a", (Parameter("p", (4,)),)),
+        Unit("root", (Parameter("p", (8,)),)),
+    )
+    layers = tuple(Layer(str(i), unit, 1, 1, 1) for i, unit in enumerate((0, 1, 2)))
+    # Torch's last callback runs the hooks that did not fire, the root's first.
+    assert [name for name, _ in carried_out(Workload("w", units, layers, 1))] == [
+        *("AGroot", "AGa", "AGa", "RSroot", "RSa")
+    ]
 
 
 def test_only_real_rows_have_optimizer_states_and_replicas_have_the_same() -> None:
