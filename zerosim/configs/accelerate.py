@@ -149,9 +149,13 @@ def _fsdp(document: Document, draft: Draft) -> None:
         draft.schedule("fsdp1", where, "FSDP1")
         draft.put("schedule.backward_prefetch", "NO_PREFETCH", default)
         draft.put("schedule.use_orig_params", value=True, origin=default)
+        draft.put("schedule.no_sync", value=True, origin=f"{default}: accumulate()")
     else:
         draft.schedule("fsdp2", where, "FSDP2")
         draft.put("schedule.reshard_after_forward", value=True, origin=default)
+        draft.put(
+            "schedule.set_requires_gradient_sync", value=False, origin=f"{default}: accumulate()"
+        )
     draft.put("schedule.wrap", "root", f"{default}: NO_WRAP")
 
 

@@ -67,8 +67,8 @@ def _rules(options: tuple[Knob, ...]) -> dict[str, Rule]:
         "bf16.enabled": _half("bf16"),
         "fp16.enabled": _half("fp16"),
         "optimizer.type": _optimizer,
-        "communication_data_type": _top_option(names, "communication_data_type"),
-        "data_types.grad_accum_dtype": _top_option(names, "grad_accum_dtype"),
+        "communication_data_type": _option(names["communication_data_type"]),
+        "data_types.grad_accum_dtype": _option(names["grad_accum_dtype"]),
     }
     return OTHER | zero | top
 
@@ -88,20 +88,6 @@ def _option(knob: Knob) -> Rule:
             kinds = " or ".join(kind.__name__ for kind in knob.kinds)
             raise leaf.wrong(f"{ENGINE} takes a value of type {kinds}")
         leaf.draft.put(f"schedule.{knob.name}", value, leaf.place)
-
-    return rule
-
-
-def _top_option(names: Mapping[str, Knob], name: str) -> Rule:
-    """A key outside of zero_optimization that is an option of some stages."""
-
-    def rule(leaf: Leaf) -> None:
-        if leaf.value is None:
-            quiet(leaf)
-        elif name in names:
-            leaf.draft.put(f"schedule.{name}", leaf.value, leaf.place)
-        else:
-            raise leaf.wrong("zerosim does not model it at this stage of ZeRO; it reads null")
 
     return rule
 

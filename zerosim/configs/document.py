@@ -12,7 +12,7 @@ from typing import Any, Final
 from zerosim.configs.jsontext import read_json
 from zerosim.errors import InputError, ScenarioError
 
-MAX_BYTES: Final = 2**20
+MAX_BYTES: Final = 2**18
 """A configuration is a page or two."""
 _MAX_DEPTH: Final = 50
 Keys = tuple[str, ...]
@@ -70,6 +70,10 @@ def read_document(path: Path) -> Document:
 
 
 def _leaves(keys: Keys, value: Any) -> Iterator[tuple[Keys, Any]]:  # noqa: ANN401 - any parsed value
+    if len(keys) > _MAX_DEPTH:
+        raise ScenarioError(
+            f"'{'.'.join(keys[:3])}' goes over {_MAX_DEPTH} levels deep: give a flatter file"
+        )
     if isinstance(value, Mapping) and (value or not keys):
         for name, inner in value.items():
             yield from _leaves((*keys, str(name)), inner)

@@ -139,10 +139,7 @@ def _degrees(document: Document, draft: Draft) -> tuple[int, int]:
 def _ddp(document: Document, draft: Draft) -> None:
     place = document.place(("parallelism", "data_parallel_replicate_degree"))
     draft.schedule("ddp", place, "DDP")
-    cap = "bucket_cap_mb" if "bucket_cap_mb" in draft.record["schedule"] else "bucket_bytes"
-    draft.put(
-        f"schedule.{cap}", 100 if cap == "bucket_cap_mb" else 100 * 2**20, f"default of {ENGINE}"
-    )
+    draft.put("schedule.bucket_cap_mb", 100.0, f"default of {ENGINE}")
     # Under autocast parameters and gradients stay float32, and kernels compute in bfloat16.
     draft.numerics(
         {"dtype": "bfloat16", "grad_dtype": "float32", "storage_dtype": "float32"},

@@ -35,6 +35,12 @@ def test_fsdp_1_starts_from_accelerates_defaults(origins: Origins) -> None:
     assert found["schedule.use_orig_params"] == (True, "default of Accelerate")
 
 
+def test_micro_batches_before_the_last_are_not_reduced_as_under_accumulate(read: Read) -> None:
+    assert read(FSDP).scenario.schedule.options["no_sync"] is True
+    two = FSDP.replace("  fsdp_sharding_strategy: SHARD_GRAD_OP", "  fsdp_version: 2")
+    assert read(two).scenario.schedule.options["set_requires_gradient_sync"] is False
+
+
 def test_processes_and_machines_are_ranks_and_nodes(origins: Origins) -> None:
     found = origins(FSDP)
     assert found["cluster.world_size"] == (16, f"{LINE} 9: num_processes")

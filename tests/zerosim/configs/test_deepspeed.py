@@ -57,13 +57,14 @@ def test_options_of_another_stage_are_listed_not_applied(read: Read) -> None:
     assert "zero_optimization.stage3_max_live_parameters" in [p.key for p in found.no_effect]
 
 
-def test_dtypes_beside_zero_are_options_where_the_stage_has_them(read: Read) -> None:
-    text = ZERO3.replace('"stage": 3', '"stage": 1')
-    text = text.replace('"steps_per_print": 2000', '"communication_data_type": "fp32"')
-    options = read(text).scenario.schedule.options
-    assert options["communication_data_type"] == "fp32"
-    with pytest.raises(InputError, match=r"line 14: .* zerosim does not model it at this stage"):
-        read(text.replace('"stage": 1', '"stage": 3'))
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_dtypes_that_stand_beside_zero_are_options_too(stage: int, read: Read) -> None:
+    dtypes = '"communication_data_type": "fp32", "data_types": {"grad_accum_dtype": "fp32"}'
+    text = ZERO3.replace('"steps_per_print": 2000', dtypes)
+    options = read(text.replace('"stage": 3', f'"stage": {stage}')).scenario.schedule.options
+    assert (options["communication_data_type"], options["grad_accum_dtype"]) == ("fp32", "fp32")
+    with pytest.raises(InputError, match=r"line 14: .* is 'fp31': DeepSpeed takes"):
+        read(text.replace('"fp32", "data', '"fp31", "data'))
 
 
 def test_the_imported_scenario_is_one_like_any_other(read: Read) -> None:

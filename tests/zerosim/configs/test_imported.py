@@ -6,10 +6,10 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.zerosim.configs.conftest import LLAMA, ZERO3, Read
+from tests.zerosim.configs.conftest import LLAMA, TITAN, ZERO3, Read
 from tests.zerosim.models.test_extracted import RECORD
 from zerosim.cli import run
 from zerosim.configs.document import MAX_BYTES, read_document
@@ -97,6 +97,7 @@ def test_options_that_lack_another_are_refused(
         (b"\xff\xfe", "is no text: give JSON, TOML or YAML"),
         (b"{" * 5000, "config line 1: expected a key"),
         (b'{"a":' * 5000, "over 50 levels deep"),
+        (b"distributed_type = 'FSDP'\n" + b"a." * 5000 + b"a = 1", "'a.a.a' goes over 50 levels"),
         (b'{"a": [' + b"[" * 5000, "over 50 levels deep"),
         (b" " * (MAX_BYTES + 1), "so no configuration"),
     ],
@@ -108,6 +109,24 @@ def test_what_is_no_configuration_is_one_sentence(
     path.write_bytes(content)
     with pytest.raises(InputError, match=sentence):
         run_from(path)
+
+
+@given(
+    text=st.sampled_from([ZERO3, TITAN, LLAMA]),
+    at=st.integers(0, 2000),
+    other=st.sampled_from(["", "{", "}", ",", '"', "\n", "=", "[", "0", "-1", "null", "#", "e9"]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_configuration_with_a_slip_is_read_or_refused_in_one_sentence(
+    text: str, at: int, other: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "config"
+    at %= len(text)
+    path.write_text(text[:at] + other + text[at + 1 :])
+    try:
+        run_from(path)
+    except InputError as error:
+        assert "\n" not in str(error)  # noqa: PT017 - both ends are right
 
 
 def run_from(path: Path) -> None:

@@ -35,6 +35,7 @@ def test_replicas_alone_are_ddp(read: Read) -> None:
     text = TITAN.replace("shard_degree = 32", "shard_degree = 1")
     scenario = read(text, model=None).scenario
     assert (scenario.schedule.name, scenario.cluster.world_size) == ("ddp", 2)
+    assert scenario.schedule.options["bucket_cap_mb"] == 100
 
 
 def test_batches_and_numerics_are_torchtitans(origins: Origins) -> None:
