@@ -12,8 +12,8 @@ from zerosim.cli.configs import imported, origins_of, print_origins
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
 from zerosim.cli.summary import fits_row, padding_row, summary_rows
-from zerosim.partition import padded_unit
 from zerosim.scenario import Scenario, cluster_of, convention_of, load_scenario, run, workload_of
+from zerosim.schedules import SCHEDULES
 from zerosim.store import save_run
 
 Source = Annotated[
@@ -63,8 +63,9 @@ def simulate(
 
 
 def _padding(scenario: Scenario) -> list[tuple[str, str]]:
-    if scenario.schedule.name == "ddp":
+    schedule = SCHEDULES[scenario.schedule.name]
+    if schedule.padded is None:
         return []
-    workload = workload_of(scenario)
-    padded = sum(padded_unit(unit, scenario.cluster.world_size) for unit in workload.units)
+    workload, options = workload_of(scenario), schedule.options(**scenario.schedule.options)
+    padded = schedule.padded(workload, scenario.cluster.world_size, options)
     return [padding_row(padded, workload.n_params)]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from zerosim.partition import padded_unit
 from zerosim.registry import Registry
 from zerosim.schedules.colossalai import colossalai1, colossalai2
 from zerosim.schedules.colossalai.old import colossalai1_old, colossalai2_old
@@ -15,7 +16,7 @@ from zerosim.schedules.deepspeed3 import DeepSpeed3Options, deepspeed_3
 from zerosim.schedules.deepspeed12 import deepspeed1, deepspeed2
 from zerosim.schedules.deepspeed12.options import DeepSpeedOptions
 from zerosim.schedules.fsdp1 import Fsdp1Options, fsdp1
-from zerosim.schedules.fsdp2 import Fsdp2Options, fsdp2
+from zerosim.schedules.fsdp2 import Fsdp2Options, fsdp2, fsdp2_padded
 from zerosim.schedules.gemini import gemini
 from zerosim.schedules.gemini.options import GeminiOptions
 from zerosim.schedules.megatron import megatron
@@ -23,25 +24,38 @@ from zerosim.schedules.megatron.options import MegatronOptions
 from zerosim.schedules.zero1 import Zero1Options, zero1
 from zerosim.schedules.zero2 import Zero2Options, zero2
 from zerosim.schedules.zero3 import Zero3Options, zero3
+from zerosim.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule family: its option record, and the function that writes its plan."""
+    """A schedule family: its option record, and the function that writes its plan.
+
+    `padded`: elements of all parameters once they are split over the ranks, padding included, from
+    workload, ranks and options (None: the schedule does not say).
+    """
 
     options: type[Any]
     write: Callable[..., Any]
     summary: str
+    padded: Callable[[Workload, int, Any], int] | None = None
+
+
+def _evenly(workload: Workload, n_ranks: int, _: object) -> int:
+    return sum(padded_unit(unit, n_ranks) for unit in workload.units)
 
 
 SCHEDULES: Final = Registry(
     "schedule",
     {
         "colossalai-1": Schedule(
-            Stage1Options, colossalai1, "ColossalAI: parameters split evenly, all-reduced buckets"
+            Stage1Options,
+            colossalai1,
+            "ColossalAI: parameters split evenly, all-reduced buckets",
+            _evenly,
         ),
         "colossalai-2": Schedule(
-            Stage2Options, colossalai2, "ColossalAI: as stage 1, buckets reduce-scattered"
+            Stage2Options, colossalai2, "ColossalAI: as stage 1, buckets reduce-scattered", _evenly
         ),
         "colossalai-1-old": Schedule(
             OldOptions, colossalai1_old, "ColossalAI: whole parameters, all-reduced, broadcast"
@@ -55,10 +69,15 @@ SCHEDULES: Final = Registry(
             DeepSpeedOptions, deepspeed2, "DeepSpeed: flat gradient slices too"
         ),
         "deepspeed-3": Schedule(
-            DeepSpeed3Options, deepspeed_3, "DeepSpeed ZeRO-3: gathered by module, as recorded"
+            DeepSpeed3Options,
+            deepspeed_3,
+            "DeepSpeed ZeRO-3: gathered by module, as recorded",
+            _evenly,
         ),
         "fsdp1": Schedule(Fsdp1Options, fsdp1, "torch FSDP1: a flat parameter a unit"),
-        "fsdp2": Schedule(Fsdp2Options, fsdp2, "torch's fully_shard: each module by its rows"),
+        "fsdp2": Schedule(
+            Fsdp2Options, fsdp2, "torch's fully_shard: each module by its rows", fsdp2_padded
+        ),
         "gemini": Schedule(
             GeminiOptions, gemini, "ColossalAI's Gemini: parameters in chunks, given up lazily"
         ),
@@ -67,9 +86,11 @@ SCHEDULES: Final = Registry(
             megatron,
             "Megatron-LM's distributed optimizer: whole float32 gradients",
         ),
-        "zero1": Schedule(Zero1Options, zero1, "optimizer states sharded"),
-        "zero2": Schedule(Zero2Options, zero2, "optimizer states and gradients sharded"),
-        "zero3": Schedule(Zero3Options, zero3, "parameters sharded too, gathered layer by layer"),
+        "zero1": Schedule(Zero1Options, zero1, "optimizer states sharded", _evenly),
+        "zero2": Schedule(Zero2Options, zero2, "optimizer states and gradients sharded", _evenly),
+        "zero3": Schedule(
+            Zero3Options, zero3, "parameters sharded too, gathered layer by layer", _evenly
+        ),
     },
 )
 

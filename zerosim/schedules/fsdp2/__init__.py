@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from zerosim.errors import ScenarioError
 from zerosim.kinds import Kind, Reuse
 from zerosim.numerics import Numerics
-from zerosim.partition import chunk_owned
+from zerosim.partition import chunk, chunk_owned
 from zerosim.plan import Allocation, Plan, PlanWriter, spread, uneven
 from zerosim.schedules import layers
 from zerosim.schedules.fsdp2 import gradients, hooks
@@ -136,6 +136,12 @@ def fsdp2(
             _backward(state, options.set_modules_to_backward_prefetch, now)
         _update(state)
     return _finished(state)
+
+
+def fsdp2_padded(workload: Workload, n_ranks: int, options: Fsdp2Options) -> int:
+    """Elements of one copy of the parameters, the padding of rows included."""
+    shards = options.shard_mesh_size or n_ranks
+    return shards * sum(chunk(p, shards) for unit in workload.units for p in unit.parameters)
 
 
 def _started(workload: Workload, n_ranks: int, numerics: Numerics, options: Fsdp2Options) -> State:

@@ -8,7 +8,7 @@ from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import at_rank
 from zerosim.scenario import load_scenario, plan_of, workload_of
-from zerosim.schedules.fsdp2 import Fsdp2Options, fsdp2
+from zerosim.schedules.fsdp2 import Fsdp2Options, fsdp2, fsdp2_padded
 from zerosim.schedules.fsdp2.groups import Calls, wrapping
 from zerosim.workload import Layer, Module, Parameter, Unit, Workload
 
@@ -26,6 +26,16 @@ def test_the_padding_of_a_gpt2_xl_block(n_ranks: int, percent: float) -> None:
     assert 100 * (group.gathered.elements / group.gathered.numel - 1) == pytest.approx(
         percent, abs=0.5
     )
+
+
+@pytest.mark.parametrize("shards", [None, 8])
+def test_the_padding_that_is_told_is_that_of_the_gathers(shards: int | None) -> None:
+    words = ["schedule=fsdp2", "world_size=64", f"shard_mesh_size={shards}"]
+    scenario = load_scenario("gpt2-1.5b", words)
+    gathers = {op.unit: op.elements for op in plan_of(scenario).ops if op.kind is Kind.ALL_GATHER}
+    options = Fsdp2Options(shard_mesh_size=shards)
+    told = fsdp2_padded(workload_of(scenario), 64, options)
+    assert told == sum(elements or 0 for elements in gathers.values())
 
 
 def test_a_unit_used_here_and_there_belongs_to_the_root() -> None:
