@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from zerosim.errors import ZerosimError
+from zerosim.errors import InputError, ZerosimError
 from zerosim_runtime.equality.case import Case
 from zerosim_runtime.equality.families import FAMILIES, Family, family_of, versions_of
 from zerosim_runtime.equality.harness import Outcome, outcomes
@@ -20,6 +20,11 @@ def main(words: Sequence[str]) -> int:
     """Run the families asked for; 0 if every case is equal, 1 if not, 2 for bad input."""
     asked = _parser().parse_args(words)
     try:
+        if asked.report is not None and (asked.case or asked.reduced):
+            raise InputError(
+                f"--report {asked.report} with --case or --reduced would drop the other cases from "
+                "the page: leave them out"
+            )
         families = [family_of(name) for name in asked.family or FAMILIES]
         equal = [_compare(family, asked) for family in families]
     except ZerosimError as error:
