@@ -1,0 +1,143 @@
+"""`python -m zerosim_runtime.equality.memory`: a plan's peak memory beside torch's FSDPMemTracker."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import torch
+
+from zerosim.errors import RuntimeFailedError
+from zerosim.kinds import Kind
+from zerosim.memory import footprint
+from zerosim.plan import Plan
+from zerosim.scenario import Scenario, plan_of
+from zerosim_runtime.equality.memory_cases import CASES, MODELS, REDUCED, MemoryCase
+from zerosim_runtime.equality.memory_report import write_page
+from zerosim_runtime.equality.tracked import Tracked, WithLoss, tracked
+from zerosim_runtime.extraction.factory import Made
+from zerosim_runtime.extraction.record import Asked, record_of
+from zerosim_runtime.launch import environment
+
+BAR: Final = 0.03
+"""How far a peak may be off, as a share of the tracker's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One comparison, optimizer states left out on both sides; bytes.
+
+    `optimizer_bytes` is the plan's, by arithmetic: the tracker's are wrong with foreach.
+    """
+
+    case: MemoryCase
+    tracked: Tracked
+    planned_bytes: int
+    planned_by_kind: dict[str, int]
+    planned_curve: tuple[tuple[str, int], ...]
+    optimizer_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        """Planned over tracked."""
+        return self.planned_bytes / self.tracked.peak_bytes
+
+
+def scenario_of(case: MemoryCase) -> Scenario:
+    """The same setting as a scenario, with the model extracted from its nn.Module."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with torch.device("meta"):
+            module = WithLoss(MODELS[case.model]())
+    finally:
+        torch.set_default_dtype(before)
+    asked = Asked(case.batch, case.seq, (), torch.bfloat16, causal=False)
+    return Scenario.from_dict(
+        {
+            "name": case.name,
+            "workload": {
+                "model": "extracted",
+                "record": record_of(Made(module), asked),
+                "micro_batch": case.batch,
+                "checkpointing": case.checkpointing,
+            },
+            "schedule": {"name": "fsdp2"},
+            "cluster": {"name": "dgx-h100", "world_size": case.world_size},
+            "numerics": {
+                "dtype": "bfloat16",
+                "storage_dtype": "float32",
+                "reduce_dtype": "float32",
+                "optimizer": "adamw",
+            },
+        }
+    )
+
+
+def compared(case: MemoryCase) -> Pair:
+    """Both peaks of one pair."""
+    seen = tracked(case)
+    plan = plan_of(scenario_of(case))
+    most = footprint.heaviest(plan)
+    by_kind = {kind: n for kind, n in most.by_kind.items() if kind != "optimizer"}
+    optimizer = most.by_kind["optimizer"]
+    curve = tuple((name, nbytes - optimizer) for name, nbytes in curve_of(plan))
+    return Pair(case, seen, sum(by_kind.values()), by_kind, curve, optimizer)
+
+
+def curve_of(plan: Plan) -> list[tuple[str, int]]:
+    """The most that rank 0 holds from each layer's F or B to the next one's, in host order."""
+    live = {a.key: a.at(0) for a in plan.persistent}
+    now, total = "start", sum(live.values())
+    most: dict[str, int] = {}
+    for op in plan.ops:
+        if op.kind in (Kind.FORWARD, Kind.BACKWARD):
+            now = op.name
+        for allocation in op.allocates:
+            live[allocation.key] = allocation.at(0)
+            total += live[allocation.key]
+        most[now] = max(most.get(now, 0), total)
+        total -= sum(live.pop(key) for key in op.frees)
+    return list(most.items())
+
+
+def main(words: Sequence[str]) -> int:
+    """Compare; 0 if every peak is within the bar, else 1."""
+    parser = argparse.ArgumentParser(prog="zerosim_runtime.equality.memory", description=__doc__)
+    parser.add_argument("--reduced", action="store_true", help="only the short set of the tests")
+    parser.add_argument("--report", type=Path, help="the page to write; none if left out")
+    parser.add_argument("--one", help="compare one pair and print it as JSON")
+    asked = parser.parse_args(words)
+    warnings.simplefilter("ignore")  # torch's own, about its prototypes
+    if asked.one:
+        case = next(case for case in (*CASES, *REDUCED) if case.name == asked.one)
+        sys.stdout.buffer.write(orjson.dumps(asdict(compared(case))))
+        return 0
+    pairs = [_in_a_process_of_its_own(case) for case in (REDUCED if asked.reduced else CASES)]
+    if asked.report is not None:
+        write_page(asked.report, pairs, torch.__version__)
+    return 0 if all(abs(pair["ratio"] - 1) <= BAR for pair in pairs) else 1
+
+
+def _in_a_process_of_its_own(case: MemoryCase) -> dict[str, Any]:
+    """Fake ranks and a large model leave their marks on a process."""
+    command = [sys.executable, "-m", "zerosim_runtime.equality.memory", "--one", case.name]
+    done = subprocess.run(command, capture_output=True, check=False, env=environment(1))
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise RuntimeFailedError(f"pair '{case.name}' failed: {last}")
+    pair: dict[str, Any] = orjson.loads(done.stdout)
+    pair["ratio"] = pair["planned_bytes"] / pair["tracked"]["peak_bytes"]
+    print(f"{case.name}: planned / tracked = {pair['ratio']:.4f}", flush=True)  # noqa: T201 - its answer
+    return pair
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
