@@ -53,6 +53,7 @@ examples: setup ## make the example runs inside the package anew
 
 equality: setup ## run the real engines beside the plans, and write docs/equality.md anew
 	OMP_NUM_THREADS=1 PYTHONPATH=runtime $(PY) -m zerosim_runtime.equality --report docs/equality.md
+	OMP_NUM_THREADS=1 PYTHONPATH=runtime $(PY) -m zerosim_runtime.equality.memory --report docs/equality-memory.md
 
 e2e: setup ## only the browser journeys
 	$(PY) -m pytest -q -m e2e

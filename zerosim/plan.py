@@ -10,7 +10,7 @@ an op and dropped once it has issued the op that frees it. The program is the sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from zerosim.errors import PlanError
@@ -290,6 +290,10 @@ class PlanWriter:
                 micro_batch=self.micro_batch,
             )
         )
+
+    def drop(self, keys: tuple[str, ...]) -> None:
+        """The host drops these once it has issued the last op."""
+        self.ops[-1] = replace(self.ops[-1], frees=(*self.ops[-1].frees, *keys))
 
     def _append(self, op: Op) -> int:
         self.ops.append(op)

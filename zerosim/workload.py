@@ -52,8 +52,9 @@ class Layer:
     `backward_elements` are elements read and written beside the matrix products (for the roofline);
     `activations` are the elements kept for the backward, `logits` those of the output scores.
     Before the backward, `recompute_flops` are computed again and `recomputed` elements live until its
-    end; `forward_workspace` and `backward_workspace` only while the layer runs (the most at once,
-    beside what is kept). `modules`, in forward order, are what engines see that gather module by module; empty: one.
+    end; `forward_workspace`, `recompute_workspace` and `backward_workspace` only while the layer runs
+    so (the most at once, beside what is kept). `gone_early`: of what is kept (or computed again), what the backward has
+    dropped before it holds most. `modules`, in forward order, are what engines see that gather module by module; empty: one.
     """
 
     name: str
@@ -67,7 +68,9 @@ class Layer:
     recompute_flops: int = 0
     recomputed: int = 0
     forward_workspace: int = 0
+    recompute_workspace: int = 0
     backward_workspace: int = 0
+    gone_early: int = 0
     modules: tuple[Module, ...] = ()
 
 

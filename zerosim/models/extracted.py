@@ -48,10 +48,10 @@ class _Scale:
     dtype: str
     causal: bool
 
-    def at(self, value: object, place: str, *, below: bool = False) -> int:
+    def at(self, value: object, place: str, *, signed: bool = False) -> int:
         """A number of the record at this batch; see Note [Numbers that grow with the batch].
 
-        With `below`, one that would be under 0 is 0.
+        Unless it is `signed` it may not be below 0.
         """
         pair: list[Any] = value if isinstance(value, list) else [0, value]
         if len(pair) != 2 or not all(  # noqa: PLR2004 - [fixed, each]
@@ -66,8 +66,7 @@ class _Scale:
                 f"{place} does not divide; extract with --batch {self.use.micro_batch}"
             )
         found: int = fixed + product // self.batch
-        found = max(found, 0) if below else found
-        if not 0 <= found < MAX_NUMBER:
+        if not (-MAX_NUMBER if signed else 0) <= found < MAX_NUMBER:
             raise ScenarioError(f"{place} is {found}: give 0 or more, below 2^58")
         return found
 
@@ -170,6 +169,7 @@ def _costs(entry: Mapping[str, Any], place: str, scale: _Scale) -> dict[str, int
     masked = at("masked_flops") if scale.causal else 0
     forward = at("forward_flops") - masked
     kept = _kept(entry, place, scale)
+    backward = _highest(entry, "backward_workspace", place, scale)
     costs = {
         "forward_flops": max(0, forward),
         "backward_flops": max(0, at("backward_flops") - 2 * masked),
@@ -177,22 +177,30 @@ def _costs(entry: Mapping[str, Any], place: str, scale: _Scale) -> dict[str, int
         "logits": at("logits"),
         "forward_elements": at("forward_elements"),
         "backward_elements": at("backward_elements"),
-        "forward_workspace": _highest(entry, "forward_workspace", place, scale),
-        "backward_workspace": _highest(entry, "backward_workspace", place, scale),
+        "forward_workspace": max(0, _highest(entry, "forward_workspace", place, scale)),
+        "backward_workspace": max(0, backward),
+        "gone_early": min(kept, max(0, -backward)),
     }
     if scale.use.checkpointing == "none" or not at("inputs"):
         return costs
+    recomputed = max(0, kept - at("inputs"))
     return costs | {
+        "forward_workspace": max(0, _highest(entry, "unsaved_workspace", place, scale)),
+        "recompute_workspace": costs["forward_workspace"],
         "activations": min(kept, at("inputs")),
         "recompute_flops": costs["forward_flops"],
-        "recomputed": max(0, kept - at("inputs")),
+        "recomputed": recomputed,
+        "gone_early": min(recomputed, costs["gone_early"]),
     }
 
 
 def _highest(entry: Mapping[str, Any], name: str, place: str, scale: _Scale) -> int:
-    """The highest of several lines over the batch: what lives only while a layer runs, in elements."""
+    """The highest of several lines over the batch: what lives only while a layer runs, in elements.
+
+    Below 0, so much of what is kept is gone when most is alive.
+    """
     lines = list_of(entry, name, place) if name in entry else []
-    return max((scale.at(line, f"{place}.{name}", below=True) for line in lines), default=0)
+    return max((scale.at(line, f"{place}.{name}", signed=True) for line in lines), default=0)
 
 
 def _kept(entry: Mapping[str, Any], place: str, scale: _Scale) -> int:

@@ -34,7 +34,7 @@ def forward(
     """F: computes one layer and keeps its activations (and logits) for the backward."""
     width = numerics.param_bytes
     scratch, dropped = workspace(Kind.FORWARD, layer, numerics)
-    kept = [Allocation(activations(layer), "activations", layer.activations * width)]
+    kept = list(_kept(activations(layer), layer, layer.activations, numerics))
     if layer.logits:
         kept.append(Allocation(logits(layer), "logits", layer.logits * width))
     return writer.compute(
@@ -63,6 +63,8 @@ def backward(
     """
     after = tuple(after)
     again = recompute(writer, layer, numerics, after=after)
+    if layer.gone_early:
+        writer.drop((_early(layer),))
     scratch, dropped = workspace(Kind.BACKWARD, layer, numerics)
     dropped = (activations(layer), *((logits(layer),) if layer.logits else ()), *again, *dropped)
     return writer.compute(
@@ -80,8 +82,11 @@ def workspace(
     kind: Kind, layer: Layer, numerics: Numerics
 ) -> tuple[tuple[Allocation, ...], tuple[str, ...]]:
     """What an op takes and drops itself: its allocation, and the key to free, if there is any."""
-    backward = kind is Kind.BACKWARD
-    elements = layer.backward_workspace if backward else layer.forward_workspace
+    elements = {
+        Kind.FORWARD: layer.forward_workspace,
+        Kind.RECOMPUTE: layer.recompute_workspace,
+        Kind.BACKWARD: layer.backward_workspace,
+    }[kind]
     if not elements:
         return (), ()
     key = f"workspace.{layer.name}"
@@ -103,12 +108,26 @@ def recompute(
         flops=layer.recompute_flops,
         memory_bytes=layer.forward_elements * numerics.param_bytes,
         allocates=(
-            Allocation(key, "activations", layer.recomputed * numerics.param_bytes),
+            *_kept(key, layer, layer.recomputed, numerics),
             *scratch,
         ),
         frees=dropped,
     )
     return (key,)
+
+
+def _kept(key: str, layer: Layer, elements: int, numerics: Numerics) -> Iterator[Allocation]:
+    """What stays until the end of B, and what is gone early: of the recomputed if there is any."""
+    again = key != activations(layer)
+    early = layer.gone_early if again == bool(layer.recompute_flops) else 0
+    width = numerics.param_bytes
+    yield Allocation(key, "activations", (elements - early) * width)
+    if early:
+        yield Allocation(_early(layer), "activations", early * width)
+
+
+def _early(layer: Layer) -> str:
+    return f"early.{layer.name}"
 
 
 def backward_layers(workload: Workload) -> Iterator[tuple[Layer, bool]]:

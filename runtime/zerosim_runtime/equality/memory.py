@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import Kind
 from zerosim.memory import footprint
 from zerosim.plan import Plan
-from zerosim.scenario import Scenario, plan_of
+from zerosim.scenario import Scenario, plan_of, workload_of
 from zerosim_runtime.equality.memory_cases import CASES, MODELS, REDUCED, MemoryCase
 from zerosim_runtime.equality.memory_report import write_page
 from zerosim_runtime.equality.tracked import Tracked, WithLoss, tracked
@@ -84,22 +84,30 @@ def scenario_of(case: MemoryCase) -> Scenario:
 def compared(case: MemoryCase) -> Pair:
     """Both peaks of one pair."""
     seen = tracked(case)
-    plan = plan_of(scenario_of(case))
+    scenario = scenario_of(case)
+    plan = plan_of(scenario)
     most = footprint.heaviest(plan)
     by_kind = {kind: n for kind, n in most.by_kind.items() if kind != "optimizer"}
     optimizer = most.by_kind["optimizer"]
-    curve = tuple((name, nbytes - optimizer) for name, nbytes in curve_of(plan))
+    blocks = {unit.name for unit in workload_of(scenario).units} - {"root"}
+    curve = tuple((name, nbytes - optimizer) for name, nbytes in curve_of(plan, blocks))
     return Pair(case, seen, sum(by_kind.values()), by_kind, curve, optimizer)
 
 
-def curve_of(plan: Plan) -> list[tuple[str, int]]:
-    """The most that rank 0 holds from each layer's F or B to the next one's, in host order."""
+def curve_of(plan: Plan, blocks: Collection[str]) -> list[tuple[str, int]]:
+    """The most that rank 0 holds from each block's F or B to the next one's, in host order.
+
+    What comes before the first is `start`, what lies between the last F and the first B, from the
+    backward of the loss on, is `loss`: so the tracker was asked.
+    """
     live = {a.key: a.at(0) for a in plan.persistent}
     now, total = "start", sum(live.values())
     most: dict[str, int] = {}
     for op in plan.ops:
-        if op.kind in (Kind.FORWARD, Kind.BACKWARD):
+        if op.kind in (Kind.FORWARD, Kind.BACKWARD) and op.unit in blocks:
             now = op.name
+        elif op.kind is Kind.BACKWARD and "B" not in {name[0] for name in most}:
+            now = "loss"
         for allocation in op.allocates:
             live[allocation.key] = allocation.at(0)
             total += live[allocation.key]

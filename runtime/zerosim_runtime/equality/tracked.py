@@ -61,7 +61,7 @@ class _Watch(TorchDispatchMode):
     """Looks at the tracker's total after every op."""
 
     def __init__(self, tracker: FSDPMemTracker, curve: _Curve) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call] # torch's has no types
         self.tracker, self.curve = tracker, curve
 
     def __torch_dispatch__(
@@ -116,7 +116,7 @@ def _wrapped(case: MemoryCase, mesh: DeviceMesh) -> tuple[nn.Module, list[nn.Mod
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for i, block in enumerate(blocks):
         wrapped = checkpoint_wrapper(block) if case.checkpointing == "full" else block
-        blocks[i] = fully_shard(wrapped, mesh=mesh, mp_policy=policy)
+        blocks[i] = fully_shard(wrapped, mesh=mesh, mp_policy=policy)  # type: ignore[assignment] # a Module too
     fully_shard(model, mesh=mesh, mp_policy=policy)
     return model, list(blocks)
 

@@ -79,19 +79,25 @@ def layer_record(segment: Segment, unit: Wrapped, dtype: torch.dtype) -> Json:
     }
 
 
-def workspaces(segments: Sequence[Segment], outputs: int, width: int) -> list[tuple[int, int]]:
-    """Elements that live only in a layer's forward, and in its backward: what is left of its peaks.
+def workspaces(
+    segments: Sequence[Segment], unsaved: Sequence[Segment], outputs: int, width: int
+) -> list[tuple[int, int, int]]:
+    """Elements that live only in a layer's forward, its backward, and a forward that keeps nothing.
 
     Of a peak, all that has been kept for the backward, the answer (`outputs` bytes) and its own
-    gradients are counted elsewhere.
+    gradients are counted elsewhere. Below 0 for a backward: when most is alive, so much of what was
+    kept is gone.
     """
     found, kept = [], 0
-    for i, segment in enumerate(segments):
+    for i, (segment, bare) in enumerate(zip(segments, unsaved, strict=True)):
         kept += sum(kind.itemsize * n for kind, n in segment.kept.items())
         known = kept + (outputs if i == len(segments) - 1 else 0)
         forward = segment.peak_bytes[0] - known
         backward = segment.peak_bytes[1] - known - segment.gradient_bytes
-        found.append((max(0, -(-forward // width)), max(0, -(-backward // width))))
+        alone = bare.peak_bytes[0] - segment.inputs * width
+        found.append(
+            (max(0, -(-forward // width)), -(-backward // width), max(0, -(-alone // width)))
+        )
     return found
 
 

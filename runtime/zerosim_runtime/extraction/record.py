@@ -32,7 +32,7 @@ _FIXED: Final = ("name", "parameters")
 """What does not grow with a batch."""
 _ESTIMATES: Final = ("forward_elements", "backward_elements")
 """With a batch of 1 kernels are left out that add up over it: a line through 2 and 3 will do."""
-_SCRATCH: Final = ("forward_workspace", "backward_workspace")
+_SCRATCH: Final = ("forward_workspace", "backward_workspace", "unsaved_workspace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Pass:
     segments: tuple[Segment, ...]
     layers: tuple[Json, ...]
     tokens: int
-    workspaces: tuple[tuple[int, int], ...]
+    workspaces: tuple[tuple[int, int, int], ...]
 
 
 def record_of(made: Made, asked: Asked) -> Json:
@@ -111,6 +111,7 @@ def _counted(made: Made, asked: Asked, units: tuple[Wrapped, ...], repeats: int)
         outputs = _outputs(answer)
         made.module.zero_grad(set_to_none=True)  # else gradients would be added up
         counter.backward(outputs)
+        bare = _unsaved(made, units, args, kwargs)
     except ScenarioError:
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's code raises
@@ -126,8 +127,18 @@ def _counted(made: Made, asked: Asked, units: tuple[Wrapped, ...], repeats: int)
     scores = [t for t in outputs if t.dim()]
     layers[-1]["logits"] = sum(t.numel() for t in scores)
     nbytes = sum(t.numel() * t.element_size() for t in scores)
-    scratch = workspaces(segments, nbytes, asked.dtype.itemsize)
+    scratch = workspaces(segments, joined(bare, units), nbytes, asked.dtype.itemsize)
     return _Pass(tuple(segments), tuple(layers), _tokens(args, kwargs), tuple(scratch))
+
+
+def _unsaved(
+    made: Made, units: tuple[Wrapped, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Segment]:
+    """The forward again, with nothing kept for a backward: as a checkpoint runs a layer first."""
+    counter = Counter(made.module, units, (args, kwargs))
+    with torch.no_grad(), counter.hooked(made.module), counter:
+        made.module(*args, **kwargs)
+    return counter.segments
 
 
 def _outputs(answer: object) -> list[torch.Tensor]:

@@ -19,7 +19,8 @@ def backward(state: State, layer: Layer, group: Group | None) -> None:
     What is added is alive for a moment, one parameter at a time.
     """
     made = state.wrapping.makes[layer.name]
-    added = state.wrapping.adds[layer.name]
+    # What is measured of a layer's backward holds the sums of shared parameters already.
+    added = () if layer.backward_workspace else state.wrapping.adds[layer.name]
     allocates: list[Allocation] = []
     frees: list[str] = []
     key = f"gradient.{layer.name}"
