@@ -28,6 +28,8 @@ from zerosim_runtime.launch import environment
 
 BAR: Final = 0.03
 """How far a peak may be off, as a share of the tracker's."""
+_COMPUTES: Final = {Kind.FORWARD: "F", Kind.RECOMPUTE: "B", Kind.BACKWARD: "B"}
+"""What a block is called while it runs: it is computed again inside its backward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,8 @@ def curve_of(plan: Plan, blocks: Collection[str]) -> list[tuple[str, int]]:
     now, total = "start", sum(live.values())
     most: dict[str, int] = {}
     for op in plan.ops:
-        if op.kind in (Kind.FORWARD, Kind.BACKWARD) and op.unit in blocks:
-            now = op.name
+        if op.kind in _COMPUTES and op.unit in blocks:
+            now = f"{_COMPUTES[op.kind]}{op.unit}"
         elif op.kind is Kind.BACKWARD and "B" not in {name[0] for name in most}:
             now = "loss"
         for allocation in op.allocates:
