@@ -40,6 +40,7 @@ golden: setup ## write the golden files anew
 bench: setup ## the benchmarks, with their bars
 	$(PY) benchmarks/engine.py
 	$(PY) benchmarks/timeline.py
+	$(PY) benchmarks/extract.py
 
 docs: setup ## write the generated pages of docs/ anew
 	$(PY) -m pytest -q tests/docs --update-docs

@@ -56,7 +56,7 @@ def from_files(
         raise ScenarioError(
             f"{config.name}: it names no model: give one with --model-config or a scenario"
         )
-    record = {"name": config.stem if base is None else base, **draft.record}
+    record = {"name": config.stem, **draft.record}
     return Imported(*_finished(draft, record, rest), tuple(draft.quiet))
 
 

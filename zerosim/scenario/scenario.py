@@ -84,6 +84,7 @@ def load_scenario(source: str, words: Iterable[str] = ()) -> Scenario:
             ) from None
     for model in models:
         record = with_model(record, model, Path())
+        record = {**record, "name": record["workload"]["record"].get("name")}
     return Scenario.from_dict(record).with_set(rest)
 
 

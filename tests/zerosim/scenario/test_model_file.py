@@ -22,7 +22,7 @@ def model(tmp_path: Path) -> Path:
 
 def test_a_word_puts_the_model_in_and_the_sizes_before_it_go(model: Path) -> None:
     scenario = load_scenario("gpt2-1.5b", [f"workload.file={model}", "schedule=zero3"])
-    assert workload_of(scenario).name == "Net"
+    assert workload_of(scenario).name == scenario.name == "Net"
     assert scenario.workload.micro_batch == 2
     assert scenario.to_dict()["workload"] == {
         "model": "extracted",
@@ -37,6 +37,7 @@ def test_a_toml_names_the_file_from_where_it_stands(model: Path) -> None:
     toml = model.parent / "mine.toml"
     toml.write_text('[workload]\nfile = "net.json"\nmicro_batch = 4\n[cluster]\nworld_size = 2\n')
     scenario = load_scenario(str(toml), ["micro_batches=3"])
+    assert scenario.name == "mine"
     assert (scenario.workload.micro_batch, scenario.workload.micro_batches) == (4, 3)
     assert workload_of(scenario).tokens == 128
 
