@@ -18,8 +18,9 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry
 
+from zerosim_runtime.extraction.attention import watched_attention
 from zerosim_runtime.extraction.live import Live
 from zerosim_runtime.extraction.segments import Call, Segment
 from zerosim_runtime.extraction.units import Wrapped
@@ -59,7 +60,7 @@ class Counter(TorchDispatchMode):
         self._n_calls = 0
         self._numbers: list[int] = []
         self._contexts: list[_Context] = []
-        self._in_attention = False
+        self.in_attention = False
         self._in_backward = False
 
     @contextmanager
@@ -73,7 +74,7 @@ class Counter(TorchDispatchMode):
             ]
         saved = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor)
         try:
-            with saved, _Attention(self):
+            with saved, watched_attention(self):
                 yield
         finally:
             for handle in handles:
@@ -129,26 +130,21 @@ class Counter(TorchDispatchMode):
             self._live.measure_forward(context.segment)
         return out
 
-    def attention(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> int:
-        """FLOPs of the forward of one call, each score counted; they are added here."""
-        flops: int = sdpa_flop_count(query.shape, key.shape, value.shape)
+    @contextmanager
+    def attention(self, flops: int, masked_flops: int, *, backward: bool) -> Iterator[None]:
+        """One call of attention, counted as a whole: what runs inside is not counted again."""
         call = self._context().call
         call.forward_flops += flops
-        if any(t.requires_grad for t in (query, key, value)):
+        call.masked_flops += masked_flops
+        if backward:
             # Four products of the forward's size against its two; a fused kernel recomputes a fifth.
             call.backward_flops += 2 * flops
-        return flops
-
-    @contextmanager
-    def inside_attention(self, masked_flops: int) -> Iterator[None]:
-        """Ops that belong to one call of attention, which is already counted."""
-        self._context().call.masked_flops += masked_flops
-        self._in_attention = True
+        self.in_attention = True
         self._note()
         try:
             yield
         finally:
-            self._in_attention = False
+            self.in_attention = False
             self._note()
 
     def _arrive(self, parameter: torch.Tensor) -> None:
@@ -176,7 +172,7 @@ class Counter(TorchDispatchMode):
 
     def _here(self) -> _Context:
         segment = self._segment()
-        return _Context(segment, self._call(segment), self._in_attention)
+        return _Context(segment, self._call(segment), self.in_attention)
 
     def _segment(self) -> Segment:
         unit, call, _ = self._stack[-1]
@@ -229,38 +225,6 @@ class Counter(TorchDispatchMode):
             elements = tensor.untyped_storage().nbytes() // tensor.element_size()
             kept[tensor.dtype] = kept.get(tensor.dtype, 0) + elements
         return tensor.detach()  # a saved output that is itself would keep itself alive
-
-
-class _Attention(torch.overrides.TorchFunctionMode):
-    """Counts scaled_dot_product_attention by its shapes, as if no mask left anything out."""
-
-    def __init__(self, counter: Counter) -> None:
-        super().__init__()
-        self.counter = counter
-
-    def __torch_function__(
-        self,
-        func: Any,  # noqa: ANN401 - torch's own signature
-        types: Any,  # noqa: ANN401 - same
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 - same
-        """Call `func`; what attention does inside is not counted again."""
-        del types
-        kwargs = kwargs or {}
-        if func is not nn.functional.scaled_dot_product_attention:
-            return func(*args, **kwargs)
-        query, key, value = (*args, *(kwargs[k] for k in ("query", "key", "value") if k in kwargs))[
-            :3
-        ]
-        causal = kwargs.get("is_causal", len(args) > 5 and args[5])  # noqa: PLR2004 - its place
-        flops = self.counter.attention(query, key, value)
-        # A GPU's fused kernel drops out by a seed; the CPU's would fall back to one that keeps scores.
-        args, kwargs = (*args[:4], 0.0, *args[5:])[: len(args)], kwargs | {"dropout_p": 0.0}
-        if len(args) > 4:  # noqa: PLR2004 - its place
-            del kwargs["dropout_p"]
-        with self.counter.inside_attention(flops // 2 if causal else 0):
-            return func(*args, **kwargs)
 
 
 def _has_own(module: nn.Module) -> bool:

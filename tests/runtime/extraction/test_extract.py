@@ -100,6 +100,18 @@ def test_attention_that_drops_out_keeps_no_scores_and_grows_in_a_line() -> None:
     assert layer.activations == width + width + rows * 4 // 2
 
 
+def test_attention_inside_torchs_own_layers_is_counted_and_keeps_no_scores() -> None:
+    first, second = workload_of("encoder").layers
+    rows = 2 * 32
+    matrices = 3 * 64 * 64 + 64 * 64 + 2 * 64 * 128
+    attention = 2 * 2 * rows * 32 * 64
+    assert first.forward_flops == second.forward_flops == 2 * rows * matrices + attention
+    assert second.backward_flops == 2 * second.forward_flops
+    scores = rows * 4 * 32
+    without = 20 * rows * 64  # a few widths, and masks of dropout
+    assert second.activations < without < without + scores
+
+
 def test_a_larger_batch_scales_in_a_line() -> None:
     record = record_of("small_llama", seq=32)
     assert record["scales"]

@@ -128,6 +128,12 @@ def images() -> tuple[nn.Module, torch.Tensor]:
     return Images(), torch.empty(2, 3, 16, 16)
 
 
+def encoder() -> tuple[nn.Module, torch.Tensor]:
+    """torch's own layers, whose attention is called from inside torch."""
+    layer = nn.TransformerEncoderLayer(64, 4, dim_feedforward=128, dropout=0.1, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), torch.empty(2, 32, 64)
+
+
 class Attends(nn.Module):
     """Attention that drops out, and adds its own positions to a batch."""
 
