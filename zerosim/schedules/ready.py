@@ -32,6 +32,15 @@ def used(workload: Workload) -> tuple[tuple[int, ...], ...]:
     return tuple(found)
 
 
+def module_order(uses: Sequence[Sequence[int]], n_parameters: int = 0) -> tuple[int, ...]:
+    """Parameters as a model's modules list them: by the first layer that uses them.
+
+    Of `n_parameters`, those that no layer uses come last; without it they are left out.
+    """
+    listed = dict.fromkeys(i for parameters in uses for i in parameters)
+    return (*listed, *(i for i in range(n_parameters) if i not in listed))
+
+
 def ready(uses: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     """Per layer, the parameters whose gradients it completes, as it is the first to use them.
 

@@ -22,6 +22,7 @@ FAMILIES: Final = Registry(
         "deepspeed": "zerosim_runtime.equality.deepspeed",
         "fsdp1": "zerosim_runtime.equality.fsdp1",
         "fsdp2": "zerosim_runtime.equality.fsdp2",
+        "megatron": "zerosim_runtime.equality.megatron",
     },
 )
 

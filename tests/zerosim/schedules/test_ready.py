@@ -6,7 +6,17 @@ import pytest
 
 from zerosim.errors import UnknownNameError
 from zerosim.models import Sizes, transformer, uniform
-from zerosim.schedules.ready import Flush, flushes, label, made, ready, unit_names, used, without
+from zerosim.schedules.ready import (
+    Flush,
+    flushes,
+    label,
+    made,
+    module_order,
+    ready,
+    unit_names,
+    used,
+    without,
+)
 
 TINY_GPT = transformer(
     Sizes(
@@ -36,6 +46,12 @@ def test_a_shared_matrix_is_made_by_its_last_layer_and_completed_by_its_first() 
     uses = ((0, 1), (2,), (0, 3))
     assert ready(uses) == ((1, 0), (2,), (3,))
     assert made(uses) == ((1,), (2,), (3, 0))
+
+
+def test_modules_list_parameters_by_their_first_layer_and_unused_ones_last() -> None:
+    uses = ((0, 1), (4, 5), (0, 2))
+    assert module_order(uses) == (0, 1, 4, 5, 2)
+    assert module_order(uses, 6) == (0, 1, 4, 5, 2, 3)
 
 
 def test_a_dropped_layer_is_left_out_and_a_wrong_name_gets_a_suggestion() -> None:

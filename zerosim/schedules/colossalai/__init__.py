@@ -154,7 +154,7 @@ def _update(engine: Engine) -> int:
 
 def _gather(engine: Engine, options: LowLevelOptions, updated: int) -> None:
     numel = _sizes(engine.workload, engine.n_ranks)
-    updating = sorted({i for layer in engine.uses for i in layer})
+    updating = ready.module_order(engine.uses)
     engine.gathered = gather_updated(
         engine, [(i, numel[i]) for i in updating], options, after=updated
     )

@@ -62,7 +62,11 @@ def cut(
     done = ready.ready(uses)
     order = [i for layer in reversed(done) for i in layer]
     found = ready.flushes(
-        order if hooks else sorted(order), numel=numel, held=sizes, cap=cap, owners=owners
+        order if hooks else ready.module_order(uses),
+        numel=numel,
+        held=sizes,
+        cap=cap,
+        owners=owners,
     )
     bucket_of = {i: bucket.index for bucket in found for i in bucket.parameters}
     made: list[dict[int, int]] = []

@@ -52,11 +52,12 @@ def _plan(
     stage: int,
 ) -> Plan:
     numel = tuple(p.numel for unit in workload.units for p in unit.parameters)
-    owners = greedy(numel, n_ranks)
+    order = ready.module_order(ready.used(workload), len(numel))
+    owners = dict(zip(order, greedy([numel[i] for i in order], n_ranks), strict=True))
     loads = [0] * n_ranks
-    for n, owner in zip(numel, owners, strict=True):
-        loads[owner] += n
-    to_owner = dict(enumerate(owners)) if stage == 2 else None  # noqa: PLR2004 - the ZeRO stage
+    for i, owner in owners.items():
+        loads[owner] += numel[i]
+    to_owner = owners if stage == 2 else None  # noqa: PLR2004 - the ZeRO stage
     hooks = options.overlap_communication or to_owner is not None
     engine = Engine(
         writer=PlanWriter(),

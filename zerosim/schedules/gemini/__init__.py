@@ -39,9 +39,10 @@ def gemini(
 
 def _engine(workload: Workload, n_ranks: int, numerics: Numerics, options: GeminiOptions) -> Engine:
     numel = tuple(p.numel for unit in workload.units for p in unit.parameters)
-    chunks = chunked(numel, n_ranks, options)
-    chunk_of = {i: chunk.index for chunk in chunks.chunks for i in chunk.parameters}
     uses = ready.used(workload)
+    order = ready.module_order(uses, len(numel))
+    chunks = chunked([numel[i] for i in order], n_ranks, options).numbered(order)
+    chunk_of = {i: chunk.index for chunk in chunks.chunks for i in chunk.parameters}
     done = ready.ready(uses)
     needs = tuple(tuple(dict.fromkeys(chunk_of[i] for i in used)) for used in uses)
     units = ready.unit_names(workload)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -30,6 +30,14 @@ class Chunks:
 
     chunks: tuple[Chunk, ...]
     keep_gathered: bool
+
+    def numbered(self, order: Sequence[int]) -> Chunks:
+        """The same chunks, of parameters `order[0]`, `order[1]`, … instead of 0, 1, …."""
+        named = (
+            replace(chunk, parameters=tuple(order[i] for i in chunk.parameters))
+            for chunk in self.chunks
+        )
+        return replace(self, chunks=tuple(named))
 
 
 def chunked(numels: Sequence[int], n_ranks: int, options: GeminiOptions) -> Chunks:

@@ -18,7 +18,7 @@ from zerosim.schedules import ready
 from zerosim.schedules.megatron.options import MegatronOptions
 from zerosim.schedules.norm import FLOAT32, cast_bytes, gradient_norm, scalar
 from zerosim.units import dtype_bytes
-from zerosim.workload import Workload
+from zerosim.workload import Unit, Workload
 
 _HIGH_BUSBW: Final = 2**16
 
@@ -77,8 +77,8 @@ def megatron(
         Allocation("optimizer", "optimizer", engine.own * numerics.optimizer_bytes),
     )
     ops = share.steps_end(writer.ops)
-    # The first forward finds parameters that need no gather.
-    steady = 2 if options.overlap_param_gather else 1
+    # In the first step the forward finds parameters whole, and the backward counts gradients.
+    steady = 2 if options.overlap_grad_reduce else 1
     return Plan("megatron", n_ranks, ops, (Axis("world", n_ranks),), held, steady)
 
 
@@ -89,11 +89,15 @@ def _engine(
     if options.overlap_grad_reduce:
         size = options.bucket_size or megatron_bucket_size(n_ranks)
     padding = lcm(128, _HIGH_BUSBW) if options.pad_buckets_for_high_nccl_busbw else 128
-    layout = laid_out(workload.units, n_ranks, size, padding)
+    uses = ready.used(workload)
+    parameters = [p for unit in workload.units for p in unit.parameters]
+    order = ready.module_order(uses, len(parameters))
+    listed = Unit("model", tuple(parameters[i] for i in order))
+    layout = laid_out([listed], n_ranks, size, padding)
     in_fp32 = options.grad_reduce_in_fp32
     if in_fp32 is None:
         in_fp32 = numerics.dtype == "bfloat16"
-    members = tuple(tuple(m.parameter for m in buffer.members) for buffer in layout.buffers)
+    members = tuple(tuple(order[m.parameter] for m in b.members) for b in layout.buffers)
     units = ready.unit_names(workload)
     return _Engine(
         writer=PlanWriter(),
@@ -102,11 +106,11 @@ def _engine(
         numerics=numerics,
         options=options,
         dtype="float32" if in_fp32 else numerics.reduce_dtype,
-        numel=tuple(p.numel for unit in workload.units for p in unit.parameters),
+        numel=tuple(p.numel for p in parameters),
         buckets=tuple(buffer.elements for buffer in layout.buffers),
-        names=tuple(ready.label(units, parameters) for parameters in members),
-        bucket_of={i: k for k, parameters in enumerate(members) for i in parameters},
-        uses=ready.used(workload),
+        names=tuple(ready.label(units, held) for held in members),
+        bucket_of={i: k for k, held in enumerate(members) for i in held},
+        uses=uses,
     )
 
 
@@ -162,6 +166,8 @@ def _last_computed(engine: _Engine) -> int:
 def _backward(engine: _Engine, *, last: bool) -> None:
     writer = engine.writer
     missing = Counter(engine.bucket_of.values())
+    # The first step only counts which gradients a bucket gets; its buckets are reduced at the end.
+    early = engine.options.overlap_grad_reduce and writer.step > 1
     plan = zip(
         engine.workload.layers, ready.made(engine.uses), ready.ready(engine.uses), strict=True
     )
@@ -172,9 +178,9 @@ def _backward(engine: _Engine, *, last: bool) -> None:
         for i in done:
             bucket = engine.bucket_of[i]
             missing[bucket] -= 1
-            if last and engine.options.overlap_grad_reduce and not missing[bucket]:
+            if last and early and not missing[bucket]:
                 _reduce(engine, bucket, "reduce_scatter")
-    if last and not engine.options.overlap_grad_reduce:
+    if last and not early:
         for bucket in range(len(engine.buckets)):
             _reduce(engine, bucket, "compute")
 
@@ -241,10 +247,9 @@ def _update(engine: _Engine) -> None:
         after, frees = (copied,), (held.key,)
     if numerics.dtype == "float16":
         after = (scalar(writer, "overflow", after=after),)
-    if engine.options.clip_grad:
-        after = (gradient_norm(writer, own * engine.width, after=after),)
+    norm = gradient_norm(writer, own * engine.width, after=after)
     nbytes = own * (numerics.update_bytes - numerics.reduce_bytes + engine.width)
-    updated = writer.compute(Kind.OPTIMIZER, "", after=after, memory_bytes=nbytes, frees=frees)
+    updated = writer.compute(Kind.OPTIMIZER, "", after=(norm,), memory_bytes=nbytes, frees=frees)
     cast = cast_bytes(own, numerics.param_bytes)
     writer.compute(Kind.COPY, "parameters", after=(updated,), memory_bytes=cast)
     if not engine.options.overlap_param_gather:

@@ -34,7 +34,6 @@ class MegatronOptions:
     pad_buckets_for_high_nccl_busbw: bool = knob(
         False, "pad buckets to a multiple of 2^16 elements too"
     )
-    clip_grad: float = knob(1.0, "largest gradient norm; 0: no norm is taken", tries=(0.0,))
 
     def __post_init__(self) -> None:
         """Refuse what the engine refuses."""
@@ -47,5 +46,3 @@ class MegatronOptions:
             raise ScenarioError(
                 f"schedule.bucket_size is {self.bucket_size}: give at least 1 element"
             )
-        if self.clip_grad < 0:
-            raise ScenarioError(f"schedule.clip_grad is {self.clip_grad}: give 0 or more")
