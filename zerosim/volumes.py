@@ -65,6 +65,12 @@ VOLUMES: Final = Registry(
             ONCE, NEVER, EACH, "ColossalAI after the even split, ZeRO-1: 3Ψ; every backward reduces"
         ),
         "colossalai-2": Volume(ONCE, EACH, NEVER, "ColossalAI after the even split, ZeRO-2: 2Ψ"),
+        "colossalai-1-old": Volume(
+            ONCE, NEVER, EACH, "ColossalAI before the even split: 3Ψ, broadcasts for gathers"
+        ),
+        "colossalai-2-old": Volume(
+            ONCE, EACH, NEVER, "the same, reduced to each owner: 2Ψ, unevenly over the ranks"
+        ),
         "megatron": Volume(ONCE, ONCE, NEVER, "Megatron-LM's distributed optimizer: 2Ψ"),
     },
 )

@@ -10,7 +10,7 @@ from dash import Dash
 from zerosim.scenario import load_scenario, run
 from zerosim.store import save_run
 from zerosim.trace import Meta, make_trace
-from zerosim_app.pages.compare import layout, show_accounts
+from zerosim_app.pages.compare import layout, show_accounts, show_owners
 from zerosim_app.shelf import Shelf
 
 
@@ -56,18 +56,32 @@ def test_both_accounts_stand_in_one_figure(serving: Dash, tree: Any, theme: str)
     assert sum(trace.x[1] for trace in figure.data) == pytest.approx(23.310686)
 
 
+def test_who_owns_the_optimizer_states_is_drawn_for_both_runs(
+    shelf: Shelf, serving: Dash, tree: Any
+) -> None:
+    del serving
+    for name in ("five-parameters-old", "five-parameters"):
+        save_run(run(load_scenario(name)), shelf.library / name)
+    drawn = tree(show_owners("dark", ["five-parameters-old", "five-parameters"]))
+    names = [trace.name for trace in drawn.by_id("fig-owners").figure.data]
+    assert names == ["A \u00b7 five-parameters-old", "B \u00b7 five-parameters"]
+    assert "3 of 8 ranks own nothing, the most is 201 MB, 1.60 times the mean." in drawn.text
+
+
 def test_one_run_is_not_enough(serving: Dash, tree: Any) -> None:
     del serving
     page = tree(layout(a="mine"))
     assert "Choose two runs" in page.text
     assert page.by_id("compare-a").value == "mine"
     assert show_accounts("light", ["mine", None]) is None
+    assert show_owners("light", ["mine", None]) is None
 
 
 def test_a_run_that_is_not_there_is_a_sentence(serving: Dash, tree: Any) -> None:
     del serving
     assert "no run 'absent'" in tree(layout(a="mine", b="absent")).text
     assert "no run 'absent'" in tree(show_accounts("light", ["mine", "absent"])).text
+    assert "no run 'absent'" in tree(show_owners("light", ["mine", "absent"])).text
 
 
 def test_runs_of_different_makers_compare_even_if_little_is_known(
