@@ -61,7 +61,10 @@ def test_an_unknown_scheme_is_named() -> None:
         elements_sent("zero9", PSI, 2)
 
 
-OPTIONS = {"zero3": ["keep_last=false"]}
+OPTIONS = {
+    "zero3": ["keep_last=false"],
+    "deepspeed-3": ["stage3_param_persistence_threshold=0"],
+}
 """What makes a schedule move what its closed form says."""
 
 
