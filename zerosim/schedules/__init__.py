@@ -24,6 +24,7 @@ from zerosim.schedules.megatron.options import MegatronOptions
 from zerosim.schedules.zero1 import Zero1Options, zero1
 from zerosim.schedules.zero2 import Zero2Options, zero2
 from zerosim.schedules.zero3 import Zero3Options, zero3
+from zerosim.schedules.zero_redundancy import OwnerOptions, zero_redundancy
 from zerosim.workload import Workload
 
 
@@ -85,6 +86,9 @@ SCHEDULES: Final = Registry(
             MegatronOptions,
             megatron,
             "Megatron-LM's distributed optimizer: whole float32 gradients",
+        ),
+        "zero-redundancy": Schedule(
+            OwnerOptions, zero_redundancy, "torch's ZeroRedundancyOptimizer over DDP"
         ),
         "zero1": Schedule(Zero1Options, zero1, "optimizer states sharded", _evenly),
         "zero2": Schedule(Zero2Options, zero2, "optimizer states and gradients sharded", _evenly),

@@ -10,119 +10,49 @@ static graph is one reduction later; a dynamic one with find_unused_parameters k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from zerosim.errors import ScenarioError
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
-from zerosim.plan import Allocation, Axis, Plan, PlanWriter
+from zerosim.plan import Allocation, Axis, Plan, PlanWriter, spread
 from zerosim.schedules import layers, reducer
 from zerosim.schedules.arrival import arrived
-from zerosim.schedules.knobs import knob
+from zerosim.schedules.ddp_options import DdpOptions
 from zerosim.schedules.reducer import Bucket, Launches, Stretch
 from zerosim.workload import Workload
 
-_MB = 2**20
+__all__ = ["BUFFER", "DdpOptions", "Draft", "ddp", "planned"]
 _MAP_DTYPE = "int32"
 BUFFER = "buckets"
 """The key of the memory of all buckets, which a rank holds throughout."""
-
-
-@dataclass(frozen=True, slots=True)
-class DdpOptions:
-    """The arguments of torch's DistributedDataParallel; `no_sync` and `bucket_bytes` are ours."""
-
-    bucket_cap_mb: float | None = knob(
-        None,
-        "a bucket closes when it reaches or passes this; none: 25, and 1 for the first one",
-        "MiB",
-        tries=(0.0001, 0.001, 1.0),
-    )
-    bucket_cap_mb_list: str | None = knob(
-        None,
-        "one cap a bucket, the last for all that follow, from step 1 on (`1,25`)",
-        "MiB",
-        tries=("0.0001", "0.0001,0.001"),
-    )
-    bucket_bytes: int | None = knob(
-        None,
-        "one cap for every bucket from step 1 on, as bucket_cap_mb_list, in bytes",
-        "bytes",
-        tries=(1, 200, 2000),
-    )
-    find_unused_parameters: bool = knob(
-        False,
-        "search the graph for unused parameters: buckets stay as defined, a map of use is reduced",
-    )
-    static_graph: bool = knob(
-        False, "the graph never changes: buckets are made anew one reduction later"
-    )
-    gradient_as_bucket_view: bool = knob(
-        False, "gradients are views of their buckets: no second copy in memory"
-    )
-    no_sync: bool = knob(True, "micro-batches before the last only add up; else each one reduces")
-
-    def __post_init__(self) -> None:
-        """Refuse caps that torch cannot use, and two ways to give them."""
-        given = [n for n in ("bucket_cap_mb_list", "bucket_bytes") if getattr(self, n) is not None]
-        if len(given) > 1 or (self.bucket_bytes is not None and self.bucket_cap_mb is not None):
-            other = given[0] if len(given) > 1 else "bucket_cap_mb"
-            raise ScenarioError(f"schedule.bucket_bytes and {other} are both given: give one")
-        if self.bucket_bytes is not None and self.bucket_bytes < 1:
-            raise ScenarioError(f"schedule.bucket_bytes is {self.bucket_bytes}: give at least 1")
-        for cap in (self.bucket_cap_mb or 0, *self.caps_mb):
-            if cap < 0:
-                raise ScenarioError(
-                    f"a bucket cap of {cap:g} MiB: torch's reducer takes sizes of 0 or more"
-                )
-
-    @property
-    def caps_mb(self) -> tuple[float, ...]:
-        """The caps of the list. Raises ScenarioError for one that is no number."""
-        if self.bucket_cap_mb_list is None:
-            return ()
-        try:
-            return tuple(float(cap) for cap in self.bucket_cap_mb_list.split(","))
-        except ValueError:
-            raise ScenarioError(
-                f"schedule.bucket_cap_mb_list is '{self.bucket_cap_mb_list}': "
-                "give numbers of MiB with commas between them, e.g. 1,25"
-            ) from None
-
-    @property
-    def limits(self) -> reducer.Limits:
-        """When buckets close, in bytes (torch's _BucketCapacityConfig)."""
-        listed = tuple(int(cap * _MB) for cap in self.caps_mb)
-        if self.bucket_bytes is not None:
-            listed = (self.bucket_bytes,)
-        if listed:
-            return reducer.Limits(listed, listed)
-        cap = self.bucket_cap_mb
-        first = reducer.FIRST_BUCKET_BYTES if cap is None else int(cap * _MB)
-        every = int((reducer.DEFAULT_CAP_MB if cap is None else cap) * _MB)
-        rebuilt = (first, every)
-        one_bucket = self.static_graph or not self.find_unused_parameters
-        return reducer.Limits((None,) if one_bucket else rebuilt, rebuilt)
-
-    @property
-    def rebuilds_after(self) -> int | None:
-        """After how many reductions buckets are made anew; None: never."""
-        if self.static_graph:
-            return 2
-        return None if self.find_unused_parameters else 1
 
 
 def ddp(
     workload: Workload, n_ranks: int, numerics: Numerics, options: DdpOptions, steps: int = 1
 ) -> Plan:
     """The steps of torch's DDP, the first ones included."""
+    states = workload.n_params * numerics.optimizer_bytes
+    held = Allocation("optimizer", "optimizer", states)
+    return planned("ddp", Draft(workload, numerics, options), n_ranks, steps, held, Draft.update)
+
+
+def planned(
+    name: str,
+    draft: Draft,
+    n_ranks: int,
+    steps: int,
+    optimizer: Allocation,
+    update: Callable[[Draft], None],
+) -> Plan:
+    """DDP with an optimizer of one's own: what it holds, and what it does in a step."""
+    workload, numerics, options = draft.workload, draft.numerics, draft.options
     if options.static_graph and options.no_sync and workload.micro_batches > 1:
         raise ScenarioError(
             "schedule.static_graph with no_sync and several micro-batches: torch's reducer stops at "
             "'expect_autograd_hooks_', as its first backward must reduce; give no_sync=false"
         )
-    draft = _Draft(workload, numerics, options)
     writer, last = draft.writer, workload.micro_batches - 1
     for writer.step in range(1, steps + 1):
         for writer.micro_batch in range(workload.micro_batches):
@@ -130,12 +60,12 @@ def ddp(
             reduces = writer.micro_batch == last or not options.no_sync
             draft.backward(reduces=reduces)
             if writer.micro_batch == last:
-                draft.update()
+                update(draft)
             if reduces and (writer.step, writer.micro_batch) != (steps, last):
                 draft.rebuild()
     held = (
         Allocation("parameters", "parameters", workload.n_params * numerics.storage_bytes),
-        Allocation("optimizer", "optimizer", workload.n_params * numerics.optimizer_bytes),
+        optimizer,
         Allocation(
             BUFFER,
             "gradients" if options.gradient_as_bucket_view else "buckets",
@@ -144,7 +74,7 @@ def ddp(
     )
     axes = (Axis("world", n_ranks),)
     steady = _steady_from(workload, options)
-    return Plan("ddp", n_ranks, layers.steps_end(writer.ops), axes, held, steady)
+    return Plan(name, n_ranks, layers.steps_end(writer.ops), axes, held, steady)
 
 
 def _steady_from(workload: Workload, options: DdpOptions) -> int:
@@ -154,7 +84,7 @@ def _steady_from(workload: Workload, options: DdpOptions) -> int:
 
 
 @dataclass(slots=True)
-class _Draft:
+class Draft:
     """A plan being written. `waits`: what the next computation waits for.
 
     `buckets` and `stretches` are those of now; `own` are the keys of gradients with memory of their
@@ -209,13 +139,18 @@ class _Draft:
         self.n_reduced += 1
         self.waits = (*self._copied_back(launches.launched), *used)
 
-    def update(self) -> None:
-        """OPT, then zero_grad: gradients with memory of their own are dropped."""
+    def update(self, loads: Sequence[int] = ()) -> None:
+        """OPT, then zero_grad: gradients with memory of their own are dropped.
+
+        `loads`: parameters that each rank updates, if not all of them.
+        """
+        width = self.numerics.update_bytes
         op = self.writer.compute(
             Kind.OPTIMIZER,
             "",
             after=self.waits,
-            memory_bytes=self.workload.n_params * self.numerics.update_bytes,
+            memory_bytes=max(loads, default=self.workload.n_params) * width,
+            memory_bytes_by_rank=spread([n * width for n in loads]) if loads else None,
             frees=self.own,
         )
         self.waits, self.own = (op,), ()
@@ -228,10 +163,14 @@ class _Draft:
         self.cut(reducer.rebuilt_buckets(self.workload, self.options.limits, width))
         # Which parameters and how many buckets; then how many parameters each has.
         for elements in (len(arrived(self.workload)) + 1, len(self.buckets)):
-            op = self.writer.collective(
-                Kind.BROADCAST, "buckets", elements=elements, dtype=_MAP_DTYPE, after=self.waits
-            )
-            self.waits = (op,)
+            self.broadcast("buckets", elements, _MAP_DTYPE)
+
+    def broadcast(self, unit: str, elements: int, dtype: str) -> None:
+        """One rank tells all; what follows waits for it."""
+        op = self.writer.collective(
+            Kind.BROADCAST, unit, elements=elements, dtype=dtype, after=self.waits
+        )
+        self.waits = (op,)
 
     def _made(self, layer: int) -> tuple[Allocation, ...]:
         """Memory of the gradients that a layer's backward begins."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, Final
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from zerosim.scenario import workload_of
@@ -22,8 +24,15 @@ _MB: Final = 2**20
 
 def observe(case: Case, rank: int) -> list[Seen]:
     """Train the case's model under DDP and return what this rank was seen to do."""
+    options = DdpOptions(**scenario_of(case).schedule.options)
+    return trained(case, rank, options, lambda _: None)
+
+
+def trained(
+    case: Case, rank: int, options: DdpOptions, optimizer_of: Callable[[nn.Module], Any]
+) -> list[Seen]:
+    """The same with an optimizer of one's own (None: no step is taken)."""
     scenario, record, now = scenario_of(case), Record(), Record()
-    options = DdpOptions(**scenario.schedule.options)
     model = marked_model(scenario, record)
 
     def begin(*_: object) -> None:
@@ -34,6 +43,7 @@ def observe(case: Case, rank: int) -> list[Seen]:
     engine = DistributedDataParallel(model, **arguments(options))
     if case.fake:
         engine.register_comm_hook(None, _hand_back)
+    optimizer = optimizer_of(engine)
     last = workload_of(scenario).micro_batches - 1
     with watching(record):
         for batch in batches(scenario, now, rank):
@@ -41,6 +51,8 @@ def observe(case: Case, rank: int) -> list[Seen]:
             with nullcontext() if syncs else engine.no_sync():
                 torch.autograd.backward(engine(batch))
             if now.micro_batch == last:
+                if optimizer is not None:
+                    optimizer.step()
                 engine.zero_grad()
     return record.seen
 

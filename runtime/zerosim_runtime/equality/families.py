@@ -23,6 +23,7 @@ FAMILIES: Final = Registry(
         "fsdp1": "zerosim_runtime.equality.fsdp1",
         "fsdp2": "zerosim_runtime.equality.fsdp2",
         "megatron": "zerosim_runtime.equality.megatron",
+        "zero-redundancy": "zerosim_runtime.equality.zero_redundancy",
     },
 )
 
