@@ -24,12 +24,12 @@ from zerosim.trace import Trace
 from zerosim_runtime.assignment import LOCK_FILE, Assignment, write_assignment
 from zerosim_runtime.capacity import available_bytes, check_memory
 from zerosim_runtime.failure import describe_failure
+from zerosim_runtime.limits import check_limits
 from zerosim_runtime.merge import merge
 from zerosim_runtime.records import read_record, steps_done
 
 Progress = Callable[[str], None]
 BACKENDS: Final = ("auto", "gloo", "nccl")
-TRAINABLE: Final = ("float64", "float32", "bfloat16", "float16")
 _POLL_S: Final = 0.1
 _GRACE_S: Final = 15.0
 
@@ -82,13 +82,7 @@ def as_real(scenario: Scenario, *, nproc: int, steps: int) -> Scenario:
     """The scenario that real ranks carry out: so many of them and of steps, all at their own speed."""
     if nproc < 1:
         raise ScenarioError(f"nproc is {nproc}: give at least 1")
-    if scenario.workload.record is not None:
-        raise ScenarioError(
-            "real ranks cannot build the model 'extracted': give uniform, gpt or llama"
-        )
-    for dtype in (scenario.numerics.dtype, scenario.numerics.grad_dtype):
-        if dtype is not None and dtype not in TRAINABLE:
-            raise ScenarioError(f"real ranks cannot train in {dtype}: give {', '.join(TRAINABLE)}")
+    check_limits(scenario)
     return replace(
         scenario,
         cluster=replace(scenario.cluster, world_size=nproc),

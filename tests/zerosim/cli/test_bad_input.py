@@ -45,7 +45,8 @@ PEER = str(Path(__file__).parents[2] / "golden" / "peer" / "ring_8_4.json")
         ("runs delete ../x", "'../x' cannot name a run"),
         ("runs rename x y", "no run 'x' in 'runs'"),
         ("trace lesson-zero3 --nproc 0", "Invalid value for '--nproc'"),
-        ("trace lesson-zero3 --dtype=", "real ranks cannot train in : give float64"),
+        ("trace lesson-zero3 --dtype=", "no dtype ''"),
+        ("trace lesson-fsdp1", "schedule is 'fsdp1', and real ranks cannot carry it out"),
         ("trace lesson-zero3 --backend mpi", "no backend 'mpi'"),
     ],
 )
