@@ -193,5 +193,4 @@ def _states(plan: Plan, rank: int, gradients: int) -> StateBytes:
     held = dict.fromkeys(("parameters", "optimizer"), 0)
     for allocation in plan.persistent:
         held[allocation.kind] = held.get(allocation.kind, 0) + allocation.at(rank)
-    gradients += held.get("gradients", 0)
     return StateBytes(rank, held["parameters"], gradients, held["optimizer"])

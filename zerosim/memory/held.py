@@ -65,12 +65,16 @@ def allocations(plan: Plan) -> Held:
 
 
 def gradients_of_update(plan: Plan, held: Held, ranks: Sequence[int]) -> tuple[int, ...]:
-    """Bytes of gradients that the first step's updates consume, on each of `ranks`: what it owns.
+    """Bytes of gradients that each of `ranks` owns: those held throughout if there are any.
 
-    Flat copies that an engine makes for the update are no gradients of their own.
+    Else what the first step's updates consume: flat copies that an engine makes for the update
+    are no gradients of their own.
     """
     first = plan.ops[0].step if plan.ops else 0
     updates = [op.id for op in plan.ops if op.kind is Kind.OPTIMIZER and op.step == first]
-    consumed = (held.rows[:, 0] == KIND["gradients"]) & np.isin(held.rows[:, 3], updates)
-    sums = np.broadcast_to(held.nbytes(ranks)[consumed].sum(axis=0), len(ranks))
+    gradients = held.rows[:, 0] == KIND["gradients"]
+    owned = gradients & (held.rows[:, 2] == THROUGHOUT)
+    if not owned.any():
+        owned = gradients & np.isin(held.rows[:, 3], updates)
+    sums = np.broadcast_to(held.nbytes(ranks)[owned].sum(axis=0), len(ranks))
     return tuple(int(total) for total in sums)

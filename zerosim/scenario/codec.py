@@ -94,7 +94,10 @@ def _pick(changed: dict[str, Any], section: str, name: str) -> None:
         changed["cluster"] = {"name": name, "world_size": changed["cluster"]["world_size"]}
         return
     known = {f.name for f in fields(SCHEDULES[name].options)}
-    kept = {k: v for k, v in changed["schedule"].items() if k in known}
+    before = changed["schedule"]
+    defaults = asdict(SCHEDULES[str(before["name"])].options())
+    # What the other engine does by default is not what this one is asked to do.
+    kept = {k: v for k, v in before.items() if k in known and str(v) != str(defaults.get(k))}
     changed["schedule"] = kept | {"name": name}
 
 

@@ -56,6 +56,20 @@ def test_the_unit_cluster_by_hand(unit: Unit) -> None:
     assert most.states == {"parameters": 36, "gradients": 36, "optimizer": 0}
 
 
+@pytest.mark.parametrize(
+    ("words", "gradients"),
+    [
+        (["schedule=megatron", "dtype=bfloat16"], 3 * 768 * 769 * 4),  # a buffer held throughout
+        (["schedule=ddp", "gradient_as_bucket_view=true"], 3 * 768 * 769 * 4),
+        (["schedule=deepspeed-3", "dtype=bfloat16"], 768 * 769 * 2),  # without the step's flat copy
+    ],
+)
+def test_gradients_that_are_held_throughout_are_owned(words: list[str], gradients: int) -> None:
+    scenario = load_scenario("lesson-zero3", words)
+    assert heaviest(plan_of(scenario)).states["gradients"] == gradients
+    assert run(scenario).meta.states[0].gradients == gradients
+
+
 @pytest.mark.parametrize("schedule", ["ddp", "zero1", "zero2", "zero3"])
 def test_the_simulated_trace_has_the_same_peak_and_states(schedule: str, unit: Unit) -> None:
     scenario = Scenario.from_dict(unit(schedule))

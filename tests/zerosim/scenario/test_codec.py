@@ -102,6 +102,14 @@ def test_another_schedule_keeps_the_options_that_it_has() -> None:
     assert scenario.schedule.options == {"bucket_bytes": 99}
 
 
+def test_another_schedule_starts_at_its_own_defaults() -> None:
+    scenario = load_scenario("five-parameters", ["schedule=deepspeed-2"])
+    assert scenario.schedule.options == {}  # ColossalAI's bucket of 1,048,576 elements stays there
+    scenario = load_scenario("lesson-zero3", ["schedule=deepspeed-3"])
+    assert scenario.with_set(["schedule=deepspeed-2"]).schedule.options == {}  # no overlap_comm
+    assert load_scenario("lesson-fsdp1", ["schedule=ddp"]).schedule.options == {}  # with no_sync
+
+
 def test_another_cluster_keeps_the_ranks_and_drops_what_was_changed_about_the_old_one() -> None:
     words = ["intra_busbw=5e9", "world_size=4", "cluster=dgx-2"]
     cluster = load_scenario("lesson-zero3", words).cluster
