@@ -160,7 +160,7 @@ def _kind(model: str, layer: str) -> str:
 
 def _uniform(layer: Layer, x: torch.Tensor) -> torch.Tensor:
     # The activation stands first, so that the layer's input is all that its backward needs.
-    return F.linear(torch.tanh(x), layer.needed("weight"), layer.needed("bias"))
+    return F.linear(torch.tanh(x), layer.needed("weight"), layer.optional("bias"))
 
 
 def _embedding(layer: Layer, ids: torch.Tensor) -> torch.Tensor:

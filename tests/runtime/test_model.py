@@ -42,7 +42,9 @@ def _batch(scenario: Scenario, **place: int) -> Batch:
     return batch_of(scenario.workload, torch.float64, CPU, **chosen)
 
 
-@pytest.mark.parametrize("workload", [UNIFORM, GPT, LLAMA, GPT | {"tied": False}], ids=str)
+@pytest.mark.parametrize(
+    "workload", [UNIFORM, UNIFORM | {"bias": False}, GPT, LLAMA, GPT | {"tied": False}], ids=str
+)
 def test_every_parameter_of_the_workload_gets_a_gradient_and_there_are_no_others(
     workload: dict[str, Any],
 ) -> None:

@@ -1,4 +1,4 @@
-"""The uniform model: equal layers, each a square Linear with bias; small enough to follow by hand."""
+"""The uniform model: equal layers, each a square Linear; small enough to follow by hand."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ def uniform(
     tokens: int,
     micro_batches: int = 1,
     checkpointing: str = "none",
+    bias: bool = True,
 ) -> Workload:
-    """`layers` layers of hidden² + hidden parameters; a forward is 2·hidden²·tokens FLOPs.
+    """`layers` layers of hidden² parameters, and hidden with `bias`; a forward is 2·hidden²·tokens FLOPs.
 
     A layer keeps its input for the backward (tokens · hidden elements), which takes twice the FLOPs;
     full checkpointing can drop no more, but computes the layer again.
     """
-    parameters = (Parameter("weight", (hidden, hidden)), Parameter("bias", (hidden,)))
+    weight = Parameter("weight", (hidden, hidden))
+    parameters = (weight, Parameter("bias", (hidden,))) if bias else (weight,)
     flops = 2 * hidden * hidden * tokens
     return Workload(
         name="uniform",

@@ -55,6 +55,7 @@ def _workload(scenario: Scenario) -> Workload:
             tokens=w.micro_batch * w.seq,
             micro_batches=w.micro_batches,
             checkpointing=w.checkpointing,
+            bias=_or(w.bias, True),
         )
     if w.model == "parameters":
         return listed(

@@ -24,6 +24,7 @@ from zerosim.schedules.knobs import knobs
 
 _MAX_NUMBER: Final = 1e300
 """Larger ones overflow a float as soon as something is multiplied."""
+_PICKS: Final = ("schedule", "cluster", "convention", "numerics.convention")
 SECTIONS: Final[dict[str, type[Any]]] = {
     "workload": WorkloadSection,
     "cluster": ClusterSection,
@@ -49,7 +50,7 @@ def schedule_from(record: object) -> ScheduleSection:
     rest = {k: v for k, v in record.items() if v is not None}
     name = rest.pop("name", ScheduleSection.__dataclass_fields__["name"].default)
     options = SCHEDULES[str(name)].options
-    rest = {_canonical(options).get(k, k): v for k, v in rest.items()}
+    rest = _named(rest, _canonical(options))
     built = _record(options, f"{name} option", rest, section="schedule")
     defaults = asdict(options())
     return ScheduleSection(str(name), {k: v for k, v in asdict(built).items() if v != defaults[k]})
@@ -68,11 +69,12 @@ def section_to(section: Any) -> dict[str, Any]:  # noqa: ANN401 - any section re
 def apply(record: Mapping[str, Any], words: Iterable[str]) -> dict[str, Any]:
     """A scenario dictionary with `--set` words applied: `section.field=value` or `field=value`.
 
-    `schedule=NAME`, `cluster=NAME` and `convention=NAME` pick another one, with its own fields.
+    `schedule=NAME`, `cluster=NAME` and `convention=NAME` pick another one, with its own fields; they
+    come first, wherever they stand, so that no word is dropped for the place it stands at.
     Raises UnknownNameError, ScenarioError.
     """
     changed = {k: dict(v) if isinstance(v, Mapping) else v for k, v in record.items()}
-    for word in words:
+    for word in sorted(words, key=_picks_nothing):
         path, sign, text = word.partition("=")
         if not sign or not path:
             raise ScenarioError(f"--set {word}: write it as section.field=value")
@@ -84,8 +86,22 @@ def apply(record: Mapping[str, Any], words: Iterable[str]) -> dict[str, Any]:
             changed[section] = {}
         changed[section][name] = text
         if text.lower() in ("none", "null"):
-            del changed[section][name]
+            _unset(changed, section, name)
     return changed
+
+
+def _picks_nothing(word: str) -> bool:
+    return word.partition("=")[0] not in _PICKS
+
+
+def _unset(changed: dict[str, Any], section: str, name: str) -> None:
+    """Back to the default, unless the engine's own None is a value of its own."""
+    del changed[section][name]
+    if section == "schedule" and name != "name":
+        options = knobs(SCHEDULES[str(changed[section]["name"])].options)
+        meant = next(knob.none for knob in options if knob.name == name)
+        if meant is not None:
+            changed[section][name] = meant
 
 
 def _pick(changed: dict[str, Any], section: str, name: str) -> None:
@@ -114,6 +130,14 @@ def _locate(path: str, schedule: str) -> tuple[str, str]:
     if len(found) == 1:
         return found[0]
     raise UnknownNameError("field", path, [*places, *{name for _, name in known if name != "name"}])
+
+
+def _named(record: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
+    """Options by the names that they go by here. Raises ScenarioError where two are the same."""
+    for alias, name in aliases.items():
+        if alias in record and name in record:
+            raise ScenarioError(f"schedule.{alias} and schedule.{name} are the same: give one")
+    return {aliases.get(k, k): v for k, v in record.items()}
 
 
 def _canonical(options: type[Any]) -> dict[str, str]:

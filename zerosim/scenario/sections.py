@@ -22,7 +22,8 @@ class WorkloadSection:
 
     `attention`: flash keeps no scores, eager does. `checkpointing` drops activations and computes
     them again: full keeps a layer's input alone, selective drops the scores of an eager attention.
-    `record`: what `zerosim extract` wrote about the model `extracted`.
+    `record`: what `zerosim extract` wrote about the model `extracted`. `bias`: whether the layers of
+    `uniform` have one (else true).
     """
 
     model: str = "uniform"
@@ -37,6 +38,7 @@ class WorkloadSection:
     vocab: int | None = None
     tied: bool = False
     qkv_bias: bool = False
+    bias: bool | None = None
     sizes: str | None = None
     attention: str = "flash"
     checkpointing: str = "none"
@@ -52,6 +54,11 @@ class WorkloadSection:
         _one_of("model", self.model, MODELS)
         _one_of("attention", self.attention, ATTENTIONS)
         _one_of("checkpointing", self.checkpointing, CHECKPOINTING)
+        if self.bias is not None and self.model != "uniform":
+            raise ScenarioError(
+                f"workload.bias is {str(self.bias).lower()}, but model '{self.model}' has its own "
+                "biases: leave it out, or take the model uniform"
+            )
         if self.layers > _MAX_LAYERS:
             raise ScenarioError(f"workload.layers is {self.layers}: give at most {_MAX_LAYERS}")
         if (self.model == "extracted") != (self.record is not None):

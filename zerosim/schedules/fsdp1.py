@@ -58,6 +58,7 @@ class Fsdp1Options:
         "when the backward gathers the next unit: before it computes this one, after it, or not "
         "ahead at all (NO_PREFETCH, torch's None)",
         choices=_PREFETCHES,
+        none="NO_PREFETCH",
     )
     forward_prefetch: bool = knob(
         False,

@@ -14,7 +14,8 @@ class Knob:
     """One option. `kinds` are the types it takes, `choices` its only values (empty: any).
 
     `tries` are values worth trying, far from the default too: the tests draw from them. `alias` is
-    another name that the engine itself accepts.
+    another name that the engine itself accepts; `none` is what the engine's own None means, where
+    that is not the default.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Knob:
     choices: tuple[Any, ...]
     tries: tuple[Any, ...]
     alias: str | None
+    none: Any
 
 
 def knob(
@@ -35,10 +37,11 @@ def knob(
     alias: str | None = None,
     choices: tuple[Any, ...] = (),
     tries: tuple[Any, ...] = (),
+    none: Any = None,  # noqa: ANN401 - as the default
 ) -> Any:  # noqa: ANN401 - a dataclass field, typed as its default
     """The field of an option record: its default, one sentence, its unit; see Knob."""
     about = {_SAYS: says, "unit": unit, "alias": alias, "choices": choices, "tries": tries}
-    return field(default=default, metadata=about)
+    return field(default=default, metadata=about | {"none": none})
 
 
 def knobs(options: type[Any]) -> tuple[Knob, ...]:
@@ -54,6 +57,7 @@ def knobs(options: type[Any]) -> tuple[Knob, ...]:
             choices=f.metadata["choices"],
             tries=f.metadata["tries"],
             alias=f.metadata["alias"],
+            none=f.metadata["none"],
         )
         for f in fields(options)
     )

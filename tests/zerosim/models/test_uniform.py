@@ -22,3 +22,8 @@ def test_a_layer_keeps_its_input() -> None:
 
 def test_every_layer_has_a_unit_of_its_own() -> None:
     assert uniform(layers=3, hidden=4, tokens=5).uses() == ((0,), (1,), (2,))
+
+
+def test_without_a_bias_a_layer_is_its_matrix() -> None:
+    workload = uniform(layers=3, hidden=512, tokens=5, bias=False)
+    assert [unit.numel for unit in workload.units] == [262144, 262144, 262144]

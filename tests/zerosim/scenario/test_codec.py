@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerosim.errors import InputError, ScenarioError, UnknownNameError
-from zerosim.scenario import PRESETS, Scenario, load_scenario, plan_of, run
+from zerosim.scenario import PRESETS, Scenario, load_scenario, plan_of, run, workload_of
 from zerosim.scenario.codec import SECTIONS
 from zerosim.schedules import SCHEDULES
 
@@ -97,7 +97,8 @@ def test_numbers_may_be_written_as_people_do() -> None:
 
 
 def test_another_schedule_keeps_the_options_that_it_has() -> None:
-    scenario = load_scenario("lesson-zero3", ["bucket_bytes=99", "prefetch=1", "schedule=zero2"])
+    before = load_scenario("lesson-zero3", ["bucket_bytes=99", "prefetch=1"])
+    scenario = before.with_set(["schedule=zero2"])
     assert scenario.schedule.name == "zero2"
     assert scenario.schedule.options == {"bucket_bytes": 99}
 
@@ -111,9 +112,45 @@ def test_another_schedule_starts_at_its_own_defaults() -> None:
 
 
 def test_another_cluster_keeps_the_ranks_and_drops_what_was_changed_about_the_old_one() -> None:
-    words = ["intra_busbw=5e9", "world_size=4", "cluster=dgx-2"]
-    cluster = load_scenario("lesson-zero3", words).cluster
+    before = load_scenario("lesson-zero3", ["intra_busbw=5e9", "world_size=4"])
+    cluster = before.with_set(["cluster=dgx-2"]).cluster
     assert (cluster.name, cluster.world_size, cluster.intra_busbw) == ("dgx-2", 4, None)
+
+
+def test_words_that_pick_something_come_first_wherever_they_stand() -> None:
+    words = ["no_sync=true", "schedule=fsdp1", "intra_busbw=5e9", "cluster=dgx-2"]
+    scenario = load_scenario("lesson-zero3", [*words, "optimizer=sgd", "convention=paper"])
+    assert scenario.schedule.options == {"no_sync": True}
+    assert (scenario.cluster.name, scenario.cluster.intra_busbw) == ("dgx-2", 5e9)
+    assert (scenario.numerics.convention, scenario.numerics.optimizer) == ("paper", "sgd")
+
+
+def test_an_option_that_the_picked_schedule_lacks_is_not_dropped() -> None:
+    with pytest.raises(UnknownNameError, match="no field 'prefetch'"):
+        load_scenario("lesson-zero3", ["prefetch=1", "schedule=zero2"])
+
+
+def test_an_option_cannot_be_given_under_both_of_its_names() -> None:
+    schedule = {"name": "fsdp2", "keep_last": True, "keep_last_layer": False}
+    with pytest.raises(
+        ScenarioError, match=r"schedule\.keep_last and schedule\.keep_last_layer are"
+    ):
+        Scenario.from_dict({"schedule": schedule})
+
+
+def test_none_is_what_the_engine_means_by_it() -> None:
+    words = ["schedule=fsdp1", "backward_prefetch=None"]
+    assert load_scenario("lesson-zero3", words).schedule.options == {
+        "backward_prefetch": "NO_PREFETCH"
+    }
+
+
+def test_a_bias_is_said_of_uniform_layers_alone() -> None:
+    assert workload_of(load_scenario("lesson-zero3", ["bias=false"])).n_params == 3 * 768**2
+    with pytest.raises(
+        ScenarioError, match=r"workload\.bias is false, but model 'gpt' has its own"
+    ):
+        load_scenario("gpt2-1.5b", ["bias=false"])
 
 
 def test_none_means_the_default() -> None:

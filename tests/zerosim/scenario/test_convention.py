@@ -18,7 +18,7 @@ def test_a_convention_sets_dtypes_and_optimizer() -> None:
 
 
 def test_it_replaces_what_the_scenario_had() -> None:
-    scenario = load_scenario("lesson-zero3", ["dtype=float64", "convention=momentum"])
+    scenario = load_scenario("lesson-zero3", ["dtype=float64"]).with_set(["convention=momentum"])
     assert numerics_of(scenario) == Numerics("bfloat16", "bfloat16", "momentum")
 
 
