@@ -31,7 +31,7 @@ class _Line:
 def bucket_fills(trace: Trace, rank: int) -> tuple[BucketFill, ...]:
     """The fill of each bucket of `rank`, by bucket; empty if its run says nothing of buckets.
 
-    A bucket grows when a `fill` ends, and is empty when the collective that takes it starts.
+    A bucket grows when a `fill` ends, and is empty when the collective that reduces it starts.
     """
     rows = trace.spans.filter(
         (pl.col("rank") == rank) & pl.col("bucket").is_not_null() & ~flagged(Flag.UNTIMED)
@@ -43,7 +43,7 @@ def bucket_fills(trace: Trace, rank: int) -> tuple[BucketFill, ...]:
             line.level += nbytes
             line.times.append(end)
             line.levels.append(line.level)
-        elif kind in COMMUNICATION and line.level:
+        elif kind in COMMUNICATION and kind != Kind.ALL_GATHER and line.level:
             line.level = 0
             line.times.append(start)
             line.levels.append(0)

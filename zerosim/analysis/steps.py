@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import polars as pl
+
 from zerosim.trace import Flag, StepWindow, Trace, flagged
 
 
@@ -38,3 +42,23 @@ def slowest_window(trace: Trace, step: int | None) -> StepWindow | None:
     """The window of `step` on the rank that took longest (the lowest of equals)."""
     windows = [w for w in trace.meta.steps if w.step == step]
     return min(windows, key=lambda w: (w.start_ns - w.end_ns, w.rank), default=None)
+
+
+def only_step(trace: Trace, step: int) -> Trace:
+    """What a run did in one step: its spans, and its samples from where they stood at its begin on."""
+    spans = trace.spans.filter(pl.col("step") == step)
+    kept = tuple(w for w in trace.meta.steps if w.step == step)
+    meta = replace(trace.meta, steps=kept)
+    if spans.is_empty():
+        return replace(trace, spans=spans, samples=trace.samples.clear(), meta=meta)
+    begin, end = spans["start_ns"].min(), spans["end_ns"].max()
+    time, each = pl.col("time_ns"), ("rank", "counter")
+    before = (
+        trace.samples.filter(time <= begin)
+        .group_by(each, maintain_order=True)
+        .last()
+        .with_columns(time_ns=pl.lit(begin, dtype=pl.Int64()))
+        .select(trace.samples.columns)
+    )
+    during = trace.samples.filter((time > begin) & (time <= end))
+    return replace(trace, spans=spans, samples=pl.concat([before, during]), meta=meta)

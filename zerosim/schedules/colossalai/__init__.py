@@ -92,7 +92,7 @@ def _reduce(engine: Engine, bucket: Flush, after: int) -> int:
     first = sums.key not in engine.live
     rest = elements - own if first else elements
     flattened = writer.compute(
-        Kind.COPY,
+        Kind.FILL,
         name,
         after=(after,),
         memory_bytes=10 * elements * numerics.grad_bytes,

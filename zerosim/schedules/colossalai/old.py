@@ -100,7 +100,7 @@ def _reduce(shared: _Shared, engine: Engine, bucket: Flush, after: int) -> int:
         writer.wait((after, *shared.issued[-1:]), name, frees=take(engine, tuple(shared.reduced)))
         shared.reduced.clear()
     flattened = writer.compute(
-        Kind.COPY,
+        Kind.FILL,
         name,
         after=(after,),
         # Flattened, and divided by the ranks.

@@ -61,10 +61,12 @@ def enter(run: Run, groups: tuple[Group, ...]) -> None:
             run.held += group.keys
             continue
         run.computed = run.writer.compute(
-            Kind.COPY,
+            Kind.FILL,
             of.workload.layers[group.layer].name if of.in_backward else _label(of, group.bucket),
             after=run.taken(),
             memory_bytes=2 * group.elements * of.numerics.param_bytes,
+            elements=group.elements,
+            dtype=of.numerics.dtype,
             bucket=group.bucket.index,
             frees=group.keys,
         )
@@ -99,12 +101,14 @@ def _collective(
 ) -> int:
     """Slices are scaled and flattened, travel, and go back; returns the last op of the three."""
     flat = _flat(run.layout, reduction)
+    entered = run.layout.options.contiguous_gradients and not bucket.large
     scaled = _copy(
         run,
         bucket,
         "flat",
         run.latest if run.layout.options.overlap_comm else run.taken(),
         2 * reduction.elements * run.layout.numerics.param_bytes + 2 * sum(a.nbytes for a in flat),
+        fills=0 if entered else reduction.elements,
         allocates=flat,
     )
     travelled = run.writer.collective(
@@ -146,17 +150,21 @@ def _copy(
     memory_bytes: int,
     memory_bytes_by_rank: ByRank | None = None,
     *,
+    fills: int = 0,
     allocates: tuple[Allocation, ...] = (),
     frees: tuple[str, ...] = (),
 ) -> int:
+    """A copy before or after a reduction; `fills`: elements that are in no bucket until then."""
     label = _label(run.layout, bucket)
     return run.writer.compute(
-        Kind.COPY,
+        Kind.FILL if fills else Kind.COPY,
         label,
         name=name + label,
         after=after,
         memory_bytes=memory_bytes,
         memory_bytes_by_rank=memory_bytes_by_rank,
+        elements=fills or None,
+        dtype=run.layout.numerics.dtype if fills else None,
         bucket=bucket.index,
         allocates=allocates,
         frees=frees,

@@ -42,17 +42,20 @@ def _reduce_scatter(state: State, group: Group, output: str) -> int:
     made = state.gradients.pop(group.label, [])
     sources = [accumulated] if accumulated is not None else made
     width = numerics.grad_bytes if accumulated is None else numerics.reduce_bytes
-    entered = copied(
-        state,
-        f"chunk-cat{group.label}",
-        group,
-        group.reduced.numel * width + group.reduced.elements * numerics.reduce_bytes,
+    elements = group.reduced.elements
+    entered = state.writer.compute(
+        Kind.FILL if group.shards > 1 else Kind.COPY,
+        group.label,
+        name=f"chunk-cat{group.label}",
+        after=taken(state.compute_waits),
+        memory_bytes=group.reduced.numel * width + elements * numerics.reduce_bytes,
+        elements=elements,
+        dtype=numerics.reduce_dtype,
+        bucket=_bucket(state, group),
         allocates=(
-            Allocation(
-                input_key(group.label), "buckets", group.reduced.elements * numerics.reduce_bytes
-            ),
+            Allocation(input_key(group.label), "buckets", elements * numerics.reduce_bytes),
         ),
-        frees=sources,
+        frees=tuple(sources),
     )
     shard = Allocation(output, "gradients", group.reduced.shard * numerics.reduce_bytes)
     if _factors(state)[0] != 1:
@@ -77,10 +80,16 @@ def _reduce_scatter(state: State, group: Group, output: str) -> int:
             after=(entered,),
             group=axis,
             communicator=f"{axis}.reduce_scatter" if state.mesh.separate else axis,
+            bucket=_bucket(state, group),
             allocates=(shard,),
         )
     state.inputs.append((group.label, reduction))
     return reduction
+
+
+def _bucket(state: State, group: Group) -> int:
+    """Each group's input is a bucket; they count in the order in which they are first filled."""
+    return state.buckets.setdefault(group.label, len(state.buckets))
 
 
 def _all_reduce(state: State, group: Group, after: int) -> int:

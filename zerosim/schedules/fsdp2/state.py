@@ -65,7 +65,8 @@ class State:
     `inputs`: reduce-scatters whose inputs are retained; `ends`: the last reduction op of each stream.
     `gradients`, `accumulated`, `partial`, `reduced`, `sharded`: keys of gradients that are alive, as
     made by the backward, in the reduce dtype, reduced in the shard mesh only, waiting for the end of
-    the backward, and sharded for the optimizer. `done`: groups whose post-backward ran.
+    the backward, and sharded for the optimizer. `done`: groups whose post-backward ran. `buckets`:
+    numbers of the groups' inputs of reduce-scatters.
     """
 
     writer: PlanWriter
@@ -89,6 +90,7 @@ class State:
     reduced: dict[str, str] = field(default_factory=dict)
     sharded: dict[str, str] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
+    buckets: dict[str, int] = field(default_factory=dict)
 
 
 def taken(waits: list[int]) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
@@ -164,35 +165,37 @@ def after_layer(engine: Engine, layer: int, backward: int) -> None:
     done = engine.done[layer]
     if not done:
         return
-    opened = [] if engine.reuses else _open(engine, done)
-    frees = [f"gradient.{i}" for i in done if i not in engine.made[layer]]
-    if any(i in engine.made[layer] for i in done):
-        frees.append("gradient")
-    copied = engine.writer.compute(
-        Kind.COPY,
-        engine.workload.layers[layer].name,
-        after=(backward,),
-        memory_bytes=sum(2 * engine.nbytes(engine.numel[i]) for i in done),
-        allocates=tuple(opened),
-        frees=tuple(frees),
-    )
-    for i in done:
-        chunk = engine.chunk_of[i]
-        engine.arrived[chunk] = engine.arrived.get(chunk, 0) + 1
+    made = engine.made[layer]
+    last = max((i for i, parameter in enumerate(done) if parameter in made), default=None)
+    place = 0
+    for chunk, group in groupby(done, key=engine.chunk_of.__getitem__):
+        filled = tuple(group)
+        place += len(filled)
+        frees = [f"gradient.{i}" for i in filled if i not in made]
+        if last is not None and place - len(filled) <= last < place:
+            frees.append("gradient")
+        elements = sum(engine.numel[i] for i in filled)
+        opens = not engine.reuses and not engine.arrived.get(chunk)
+        copied = engine.writer.compute(
+            Kind.FILL,
+            engine.workload.layers[layer].name,
+            after=(backward,),
+            memory_bytes=2 * engine.nbytes(elements),
+            elements=elements,
+            dtype=engine.numerics.dtype,
+            bucket=chunk,
+            allocates=(_opened(engine, chunk),) if opens else (),
+            frees=tuple(frees),
+        )
+        engine.arrived[chunk] = engine.arrived.get(chunk, 0) + len(filled)
         if engine.arrived[chunk] == engine.expected[chunk]:
             _reduce(engine, chunk, copied)
 
 
-def _open(engine: Engine, done: tuple[int, ...]) -> list[Allocation]:
-    """The gradient chunks that these gradients are the first of, whole."""
-    chunks = dict.fromkeys(engine.chunk_of[i] for i in done)
-    return [
-        Allocation(
-            f"gradients.{chunk}", "buckets", engine.nbytes(engine.chunks.chunks[chunk].elements)
-        )
-        for chunk in chunks
-        if not engine.arrived.get(chunk)
-    ]
+def _opened(engine: Engine, chunk: int) -> Allocation:
+    """A gradient chunk, whole, with the first gradient in it."""
+    nbytes = engine.nbytes(engine.chunks.chunks[chunk].elements)
+    return Allocation(f"gradients.{chunk}", "buckets", nbytes)
 
 
 def _reduce(engine: Engine, chunk: int, after: int) -> None:

@@ -202,13 +202,23 @@ def _accumulate(
     engine: _Engine, after: int, layer: str, done: tuple[int, ...], made: tuple[int, ...]
 ) -> None:
     """main_grad.add_(grad): into the buffer, and the gradient is dropped."""
-    moved = sum(engine.numel[i] for i in done) * (engine.numerics.grad_bytes + 2 * engine.width)
     frees = [f"gradient.{i}" for i in done if i not in made]
     if any(i in done for i in made):
         frees.append("gradient")
-    if done:
+    buckets = dict.fromkeys(engine.bucket_of[i] for i in done)
+    for bucket in buckets:
+        elements = sum(engine.numel[i] for i in done if engine.bucket_of[i] == bucket)
+        # What a later micro-batch adds makes the buffer no fuller.
+        first = engine.writer.micro_batch == 0
         engine.writer.compute(
-            Kind.COPY, layer, after=(after,), memory_bytes=moved, frees=tuple(frees)
+            Kind.FILL if first else Kind.COPY,
+            layer,
+            after=(after,),
+            memory_bytes=elements * (engine.numerics.grad_bytes + 2 * engine.width),
+            elements=elements if first else None,
+            dtype=engine.dtype if first else None,
+            bucket=bucket if first else None,
+            frees=tuple(frees) if bucket == [*buckets][-1] else (),
         )
 
 

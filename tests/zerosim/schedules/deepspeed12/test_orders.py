@@ -70,8 +70,8 @@ def test_the_norm_can_be_left_out() -> None:
 def test_compute_waits_for_the_reduction_before_the_one_that_it_starts() -> None:
     ops = plan(2, THREE, overlap_comm=True, reduce_bucket_size=P).ops
     reduced = {op.name: op.id for op in ops if op.name.startswith("own")}
-    filled = {op.name: op.after for op in ops if op.name.startswith("copy")}
-    assert filled == {"copy2": (), "copy1": (), "copy0": (reduced["own2"],)}
+    filled = {op.name: op.after for op in ops if op.name.startswith("fill")}
+    assert filled == {"fill2": (), "fill1": (), "fill0": (reduced["own2"],)}
 
 
 def test_the_host_waits_for_the_device_before_each_reduce_to_an_owner() -> None:
