@@ -14,6 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Final
+
+_SHOWN: Final = 200
+"""Names that are listed at most; a model of a hundred blocks has a thousand modules."""
 
 
 class ZerosimError(Exception):
@@ -31,7 +35,8 @@ class UnknownNameError(InputError):
         names = sorted(known)
         close = get_close_matches(name, names, n=1, cutoff=0.5)
         hint = f"did you mean '{close[0]}'? " if close else ""
-        super().__init__(f"no {what} '{name}': {hint}known: {', '.join(names)}")
+        more = f", … ({len(names)} in all)" if len(names) > _SHOWN else ""
+        super().__init__(f"no {what} '{name}': {hint}known: {', '.join(names[:_SHOWN])}{more}")
 
 
 class ScenarioError(InputError):

@@ -33,3 +33,8 @@ def test_wrong_input_is_one_branch_of_the_tree(error: type[ZerosimError]) -> Non
 def test_failed_ranks_are_not_wrong_input() -> None:
     assert not issubclass(RuntimeFailedError, InputError)
     assert issubclass(RuntimeFailedError, ZerosimError)
+
+
+def test_of_very_many_names_the_first_are_listed() -> None:
+    error = UnknownNameError("module", "x", [f"{i:04}" for i in range(1000)])
+    assert str(error).endswith("0198, 0199, … (1000 in all)")

@@ -138,7 +138,8 @@ def _yaml(name: str, text: str) -> tuple[Any, Mapping[Keys, int]]:
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line + 1
+                mark = event.start_mark
+                line = 1 if mark is None else mark.line + 1
                 raise ScenarioError(f"{name} line {line}: alias '*{event.anchor}': write it out")
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         _yaml_lines(name, root, (), lines)

@@ -27,6 +27,8 @@ MAX_RANKS: Final = 2**20
 """Ten times the largest machines; folding keeps an array over ranks."""
 MAX_STRETCH: Final = 100
 """A rank a hundred times slower is no straggler but broken."""
+MAX_BYTES: Final = 2**62
+"""All that a plan takes, before it drops any, fits 64 bits."""
 MAX_COUNT: Final = 2**58
 """FLOPs and elements up to here, times the bytes of one, fit 64 bits."""
 
@@ -160,6 +162,12 @@ def plan_of(scenario: Scenario) -> Plan:
         schedule.options(**section.options),
         scenario.run.steps,
     )
+    taken = sum(a.nbytes for op in plan.ops for a in op.allocates)
+    if taken + sum(a.nbytes for a in plan.persistent) >= MAX_BYTES:
+        raise ScenarioError(
+            f"schedule '{section.name}' takes more bytes than can be counted: "
+            "lower its buckets, or hidden"
+        )
     return plan
 
 

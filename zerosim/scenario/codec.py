@@ -24,7 +24,7 @@ from zerosim.schedules.knobs import knobs
 
 _MAX_NUMBER: Final = 1e300
 """Larger ones overflow a float as soon as something is multiplied."""
-_PICKS: Final = ("schedule", "cluster", "convention", "numerics.convention")
+_PICKS: Final = ("schedule", "schedule.name", "cluster", "convention", "numerics.convention")
 SECTIONS: Final[dict[str, type[Any]]] = {
     "workload": WorkloadSection,
     "cluster": ClusterSection,
@@ -78,8 +78,8 @@ def apply(record: Mapping[str, Any], words: Iterable[str]) -> dict[str, Any]:
         path, sign, text = word.partition("=")
         if not sign or not path:
             raise ScenarioError(f"--set {word}: write it as section.field=value")
-        if path in ("schedule", "cluster"):
-            _pick(changed, path, text)
+        if path in ("schedule", "schedule.name", "cluster"):
+            _pick(changed, path.partition(".")[0], text)
             continue
         section, name = _locate(path, str(changed["schedule"]["name"]))
         if name == "convention":

@@ -10,6 +10,8 @@ from zerosim.schedules import reducer
 from zerosim.schedules.knobs import knob
 
 _MB: Final = 2**20
+_MAX_CAP_MB: Final = 2**43
+"""Bytes of 64 bits, as torch's reducer has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,9 @@ class DdpOptions:
         if self.bucket_bytes is not None and self.bucket_bytes < 1:
             raise ScenarioError(f"schedule.bucket_bytes is {self.bucket_bytes}: give at least 1")
         for cap in (self.bucket_cap_mb or 0, *self.caps_mb):
-            if cap < 0:
+            if not 0 <= cap < _MAX_CAP_MB:
                 raise ScenarioError(
-                    f"a bucket cap of {cap:g} MiB: torch's reducer takes sizes of 0 or more"
+                    f"a bucket cap of {cap:g} MiB: torch's reducer takes sizes of 0 or more, in 64 bits"
                 )
 
     @property

@@ -125,6 +125,11 @@ def test_words_that_pick_something_come_first_wherever_they_stand() -> None:
     assert (scenario.numerics.convention, scenario.numerics.optimizer) == ("paper", "sgd")
 
 
+def test_a_schedule_may_be_picked_by_its_full_field() -> None:
+    scenario = load_scenario("lesson-zero3", ["prefetch=1"]).with_set(["schedule.name=ddp"])
+    assert (scenario.schedule.name, scenario.schedule.options) == ("ddp", {})
+
+
 def test_an_option_that_the_picked_schedule_lacks_is_not_dropped() -> None:
     with pytest.raises(UnknownNameError, match="no field 'prefetch'"):
         load_scenario("lesson-zero3", ["prefetch=1", "schedule=zero2"])
@@ -229,6 +234,12 @@ def test_ops_that_would_not_fit_in_memory_are_refused() -> None:
         run(load_scenario("lesson-zero3", ["layers=9000", "steps=3"]))
     with pytest.raises(InputError, match="1048576 ranks that differ run 18 ops each"):
         run(load_scenario("lesson-zero3", ["world_size=1048576", "jitter=0.1", "layers=3"]))
+
+
+def test_a_bucket_that_takes_more_bytes_than_can_be_counted_is_refused() -> None:
+    words = ["schedule=deepspeed-2", "dtype=bfloat16", "reduce_bucket_size=9223372036854775807"]
+    with pytest.raises(ScenarioError, match="schedule 'deepspeed-2' takes more bytes than can be"):
+        run(load_scenario("lesson-zero3", words))
 
 
 JUNK = st.sampled_from(

@@ -212,6 +212,9 @@ def test_a_static_graph_that_only_adds_up_first_is_refused_as_torch_does() -> No
         (["bucket_bytes=0"], r"schedule\.bucket_bytes is 0: give at least 1"),
         (["bucket_cap_mb=-1"], "a bucket cap of -1 MiB: torch's reducer takes sizes of 0 or more"),
         (["bucket_cap_mb_list=1,-2"], "a bucket cap of -2 MiB"),
+        (["bucket_cap_mb_list=inf"], "a bucket cap of inf MiB"),
+        (["bucket_cap_mb_list=1,nan"], "a bucket cap of nan MiB"),
+        (["bucket_cap_mb=1e18"], r"a bucket cap of 1e\+18 MiB"),
         (["bucket_cap_mb_list=1,x"], r"is '1,x': give numbers of MiB with commas"),
         (["bucket_bytes=9", "bucket_cap_mb=1"], "bucket_bytes and bucket_cap_mb are both given"),
         (

@@ -113,7 +113,7 @@ def check_numerics(stage: int, numerics: Numerics) -> None:
     if numerics.grad_dtype not in (numerics.dtype, "float32"):
         raise ScenarioError(
             f"numerics.grad_dtype is '{numerics.grad_dtype}': DeepSpeed accumulates gradients of "
-            f"{numerics.dtype} in {numerics.dtype} or float32"
+            f"{numerics.dtype} in {' or '.join(dict.fromkeys((numerics.dtype, 'float32')))}"
         )
     if stage == 1 and numerics.grad_dtype != numerics.dtype:
         raise ScenarioError(

@@ -8,11 +8,14 @@ from typing import Final
 
 import numpy as np
 
+from zerosim.errors import ScenarioError
 from zerosim.partition import padded
 from zerosim.schedules.gemini.options import GeminiOptions
 
 _MEBI: Final = 2**20
 _INTERVAL: Final = 1024
+_MAX_TRIED: Final = 2**24
+"""Five hundred times what the search tries by default, and a quarter of a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,12 @@ def searched(numels: Sequence[int], options: GeminiOptions) -> int:
     sizes is taken.
     """
     interval = options.hidden_dim or _INTERVAL
+    tried = options.search_range_m * _MEBI // interval
+    if tried > _MAX_TRIED:
+        raise ScenarioError(
+            f"schedule.search_range_m is {options.search_range_m}, {tried} sizes to try with one "
+            f"every {interval} elements: lower it, or raise hidden_dim, to at most {_MAX_TRIED}"
+        )
     every = np.asarray(numels, np.int64)
     common = every[every <= np.mean(every) + 3 * np.std(every)]
     smallest = padded(max(round(options.min_chunk_size_m * _MEBI), int(common.max())), interval)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from zerosim.errors import ScenarioError
 from zerosim.schedules.gemini.chunks import Chunk, chunked, searched
 from zerosim.schedules.gemini.options import GeminiOptions
 
@@ -57,3 +58,9 @@ def test_every_chunk_divides_by_the_ranks(n_ranks: int) -> None:
     options = GeminiOptions(min_chunk_size_m=0.0, search_range_m=1)
     made = chunked((1500, 900, 1500, 10**5), n_ranks, options)
     assert all(chunk.elements % n_ranks == 0 for chunk in made.chunks)
+
+
+def test_a_search_among_more_sizes_than_memory_holds_is_refused() -> None:
+    options = GeminiOptions(search_range_m=500_000_000)
+    with pytest.raises(ScenarioError, match="search_range_m is 500000000, 512000000000 sizes to"):
+        searched((100, 200), options)
