@@ -2,19 +2,31 @@
 
 # Note [Gradients arrive]
 Layers run backwards, and so do the modules in a layer. A module whose weight is a matrix finishes its
-bias before its weight (the bias hangs nearer to the loss); one of vectors only, a norm, finishes them
-as they are defined. A parameter that several layers use is complete with the first of them, and its
-sum lives from the last on. As seen with torch 2.13 on the models of the equality harness.
+bias before its weight (the bias hangs nearer to the loss, the weight takes one more node, its
+transpose); one of vectors only, a norm, finishes them as they are defined. A parameter that several
+layers use is complete with the first of them, and its sum lives from the last on. One that no module
+of a layer names gets no gradient from it. As seen with torch 2.13 on the models of the equality
+harness, and in the recordings of DeepSpeed, ColossalAI and Megatron-LM.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 
-from zerosim.workload import Layer, Workload
+from zerosim.workload import Layer, Unit, Workload
 
 Key = tuple[int, int]
 """A parameter: its unit, and its index in the unit."""
+
+
+def used(workload: Workload) -> tuple[tuple[Key, ...], ...]:
+    """Per layer, the parameters it computes with, as its modules list them, each once."""
+    return tuple(
+        tuple(
+            dict.fromkeys((layer.unit, i) for module in _modules(workload, layer) for i in module)
+        )
+        for layer in workload.layers
+    )
 
 
 def completed(workload: Workload) -> tuple[tuple[Key, ...], ...]:
@@ -28,7 +40,7 @@ def completed(workload: Workload) -> tuple[tuple[Key, ...], ...]:
 
 def begun(workload: Workload) -> tuple[tuple[Key, ...], ...]:
     """Per layer, the parameters whose gradients its backward is the first to add to."""
-    last = {key: i for i, layer in enumerate(workload.layers) for key in _keys(workload, layer)}
+    last = layer_of(used(workload))
     return tuple(
         tuple(key for key in _backwards(workload, layer) if last[key] == i)
         for i, layer in enumerate(workload.layers)
@@ -41,8 +53,25 @@ def arrived(workload: Workload) -> tuple[Key, ...]:
 
 
 def defined(workload: Workload) -> tuple[Key, ...]:
-    """All parameters as `module.parameters()` lists them: layer by layer, each once."""
+    """All parameters that a layer uses, as `module.parameters()` lists them: layer by layer, each once."""
     return tuple(_first_use(workload))
+
+
+def listed(workload: Workload) -> tuple[Key, ...]:
+    """All parameters as `module.parameters()` lists them; those that no layer uses come last."""
+    every = [(u, i) for u, unit in enumerate(workload.units) for i in range(len(unit.parameters))]
+    return tuple(dict.fromkeys((*defined(workload), *every)))
+
+
+def handed(unit: Unit, module: Sequence[int]) -> tuple[int, ...]:
+    """The parameters of a module (indices in `unit`) as its backward hands out their gradients."""
+    vectors_only = all(len(unit.parameters[index].shape) <= 1 for index in module)
+    return tuple(module) if vectors_only else tuple(reversed(module))
+
+
+def layer_of(per_layer: Iterable[tuple[Key, ...]]) -> dict[Key, int]:
+    """The layer of each parameter, in what `completed` or `begun` says; of several the last."""
+    return {key: i for i, keys in enumerate(per_layer) for key in keys}
 
 
 def numel(workload: Workload, key: Key) -> int:
@@ -53,24 +82,25 @@ def numel(workload: Workload, key: Key) -> int:
 
 def _first_use(workload: Workload) -> dict[Key, int]:
     found: dict[Key, int] = {}
-    for i, layer in enumerate(workload.layers):
-        for key in _keys(workload, layer):
+    for i, keys in enumerate(used(workload)):
+        for key in keys:
             found.setdefault(key, i)
     return found
 
 
-def _keys(workload: Workload, layer: Layer) -> Iterator[Key]:
-    for module in _modules(workload, layer):
-        yield from ((layer.unit, index) for index in module)
-
-
-def _backwards(workload: Workload, layer: Layer) -> Iterator[Key]:
-    parameters = workload.units[layer.unit].parameters
-    for module in reversed(_modules(workload, layer)):
-        vectors_only = all(len(parameters[index].shape) == 1 for index in module)
-        yield from ((layer.unit, i) for i in (module if vectors_only else reversed(module)))
+def _backwards(workload: Workload, layer: Layer) -> tuple[Key, ...]:
+    """A layer's parameters as its backward hands them out; one in several modules with the first."""
+    unit = workload.units[layer.unit]
+    modules = reversed(_modules(workload, layer))
+    last_first = [(layer.unit, i) for module in modules for i in handed(unit, module)]
+    return tuple(reversed(dict.fromkeys(reversed(last_first))))
 
 
 def _modules(workload: Workload, layer: Layer) -> tuple[tuple[int, ...], ...]:
-    every = tuple(range(len(workload.units[layer.unit].parameters)))
-    return tuple(module.parameters for module in layer.modules) or (every,)
+    """The parameters of each module of a layer; of one that lists none, all of its unit, by name."""
+    if layer.modules:
+        return tuple(module.parameters for module in layer.modules)
+    by_name: dict[str, list[int]] = {}
+    for i, parameter in enumerate(workload.units[layer.unit].parameters):
+        by_name.setdefault(parameter.name.rpartition(".")[0], []).append(i)
+    return tuple(map(tuple, by_name.values()))

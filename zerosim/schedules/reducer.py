@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
-from zerosim.schedules.arrival import Key, arrived, begun, completed, defined, numel
+from zerosim.schedules.arrival import Key, arrived, begun, completed, defined, layer_of, numel
 from zerosim.workload import Workload
 
 DEFAULT_CAP_MB: Final = 25
@@ -78,7 +78,7 @@ def stretches(workload: Workload, buckets: Iterable[Bucket]) -> tuple[Stretch, .
     """What goes into which bucket, in the order of arrival."""
     of = {key: bucket for bucket in buckets for key in bucket.keys}
     missing = {bucket.index: len(bucket.keys) for bucket in of.values()}
-    first, last = _layer_of(begun(workload)), _layer_of(completed(workload))
+    first, last = layer_of(begun(workload)), layer_of(completed(workload))
     found: list[Stretch] = []
     for (index, start, end), run in groupby(
         arrived(workload), key=lambda key: (of[key].index, first[key], last[key])
@@ -130,16 +130,12 @@ def _dealt(
 
 
 def _buckets(workload: Workload, dealt: Sequence[tuple[Key, ...]]) -> tuple[Bucket, ...]:
-    layer_of = _layer_of(completed(workload))
+    completes = layer_of(completed(workload))
     found = []
     for index, keys in enumerate(dealt):
-        used = [layer_of[key] for key in keys]
+        used = [completes[key] for key in keys]
         first, last = workload.layers[max(used)].name, workload.layers[min(used)].name
         label = first if first == last else f"{first}-{last}"
         elements = sum(numel(workload, key) for key in keys)
         found.append(Bucket(index, label, frozenset(keys), elements))
     return tuple(found)
-
-
-def _layer_of(per_layer: Iterable[tuple[Key, ...]]) -> dict[Key, int]:
-    return {key: i for i, keys in enumerate(per_layer) for key in keys}

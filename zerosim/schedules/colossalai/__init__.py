@@ -7,13 +7,13 @@ from zerosim.numerics import Numerics
 from zerosim.partition import padded
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
 from zerosim.schedules import layers as share
-from zerosim.schedules import ready
+from zerosim.schedules import numbered
 from zerosim.schedules.colossalai.buckets import cut
 from zerosim.schedules.colossalai.engine import Engine, micro_batch, take
+from zerosim.schedules.colossalai.flushes import Flush, without
 from zerosim.schedules.colossalai.gather import gather_updated
 from zerosim.schedules.colossalai.options import LowLevelOptions, Stage1Options, Stage2Options
 from zerosim.schedules.norm import FLOAT32, cast_bytes, gradient_norm, scalar
-from zerosim.schedules.ready import Flush
 from zerosim.workload import Workload
 
 
@@ -34,7 +34,7 @@ def colossalai2(
 def _engine(
     workload: Workload, n_ranks: int, numerics: Numerics, options: LowLevelOptions, stage: int
 ) -> Engine:
-    kept = ready.without(workload, options.drop_layers)
+    kept = without(workload, options.drop_layers)
     hooks = options.overlap_communication or stage == 2  # noqa: PLR2004 - the ZeRO stage
     return Engine(
         writer=PlanWriter(),
@@ -43,7 +43,7 @@ def _engine(
         numerics=numerics,
         stage=stage,
         overlaps=options.overlap_communication,
-        uses=ready.used(kept),
+        uses=numbered.used(kept),
         buckets=cut(kept, _sizes(kept, n_ranks), options.bucket_elements, hooks=hooks),
     )
 
@@ -154,7 +154,7 @@ def _update(engine: Engine) -> int:
 
 def _gather(engine: Engine, options: LowLevelOptions, updated: int) -> None:
     numel = _sizes(engine.workload, engine.n_ranks)
-    updating = ready.module_order(engine.uses)
+    updating = numbered.defined(engine.workload)
     engine.gathered = gather_updated(
         engine, [(i, numel[i]) for i in updating], options, after=updated
     )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation
-from zerosim.schedules import ready
-from zerosim.schedules.ready import Flush
+from zerosim.schedules import numbered
+from zerosim.schedules.colossalai.flushes import Flush, flushes
 from zerosim.workload import Workload
 
 
@@ -58,11 +58,10 @@ def cut(
     after it, in the model's order.
     """
     numel = tuple(p.numel for unit in workload.units for p in unit.parameters)
-    uses = ready.used(workload)
-    done = ready.ready(uses)
+    done = numbered.completed(workload)
     order = [i for layer in reversed(done) for i in layer]
-    found = ready.flushes(
-        order if hooks else ready.module_order(uses),
+    found = flushes(
+        order if hooks else numbered.defined(workload),
         numel=numel,
         held=sizes,
         cap=cap,
@@ -70,7 +69,7 @@ def cut(
     )
     bucket_of = {i: bucket.index for bucket in found for i in bucket.parameters}
     made: list[dict[int, int]] = []
-    for layer in ready.made(uses):
+    for layer in numbered.begun(workload):
         pieces: dict[int, int] = {}
         for i in layer:
             pieces[bucket_of[i]] = pieces.get(bucket_of[i], 0) + numel[i]
@@ -79,11 +78,11 @@ def cut(
     for bucket in found:
         if hooks and bucket.at is not None:
             by_arrival.setdefault(bucket.at, []).append(bucket)
-    units = ready.unit_names(workload)
+    units = numbered.unit_names(workload)
     return Buckets(
         due=tuple(tuple(b for i in layer for b in by_arrival.get(i, ())) for layer in done),
         rest=tuple(b for b in found if not hooks or b.at is None),
         made=tuple(made),
         elements=tuple(sum(sizes[i] for i in b.parameters) for b in found),
-        names=tuple(ready.label(units, b.parameters) for b in found),
+        names=tuple(numbered.label(units, b.parameters) for b in found),
     )

@@ -9,7 +9,7 @@ from zerosim.numerics import Numerics
 from zerosim.plan import PlanWriter
 from zerosim.schedules import layers as share
 from zerosim.schedules.colossalai.buckets import Buckets
-from zerosim.schedules.ready import Flush
+from zerosim.schedules.colossalai.flushes import Flush
 from zerosim.workload import Workload
 
 

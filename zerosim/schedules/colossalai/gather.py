@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from zerosim.kinds import Kind
 from zerosim.plan import Allocation
-from zerosim.schedules import ready
+from zerosim.schedules import numbered
 from zerosim.schedules.colossalai.engine import Engine
 from zerosim.schedules.colossalai.options import LowLevelOptions
 from zerosim.schedules.norm import cast_bytes
@@ -56,7 +56,7 @@ def _gather(
     writer, numerics = engine.writer, engine.numerics
     elements = sum(n for _, n in members)
     own, width = elements // engine.n_ranks, numerics.param_bytes
-    name = ready.label(ready.unit_names(engine.workload), [i for i, _ in members])
+    name = numbered.label(numbered.unit_names(engine.workload), [i for i, _ in members])
     key = f"gather.{writer.step}.{members[0][0]}"
     held = own + elements if writes_back else own
     cast = writer.compute(

@@ -10,12 +10,12 @@ from zerosim.numerics import Numerics
 from zerosim.partition import greedy
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter, spread, uneven
 from zerosim.schedules import layers as share
-from zerosim.schedules import ready
+from zerosim.schedules import numbered
 from zerosim.schedules.colossalai.buckets import cut
 from zerosim.schedules.colossalai.engine import Engine, micro_batch, take
+from zerosim.schedules.colossalai.flushes import Flush
 from zerosim.schedules.colossalai.options import OldOptions
 from zerosim.schedules.norm import FLOAT32, cast_bytes, gradient_norm, scalar
-from zerosim.schedules.ready import Flush
 from zerosim.workload import Workload
 
 
@@ -52,7 +52,7 @@ def _plan(
     stage: int,
 ) -> Plan:
     numel = tuple(p.numel for unit in workload.units for p in unit.parameters)
-    order = ready.module_order(ready.used(workload), len(numel))
+    order = numbered.listed(workload)
     owners = dict(zip(order, greedy([numel[i] for i in order], n_ranks), strict=True))
     loads = [0] * n_ranks
     for i, owner in owners.items():
@@ -66,7 +66,7 @@ def _plan(
         numerics=numerics,
         stage=stage,
         overlaps=options.overlap_communication,
-        uses=ready.used(workload),
+        uses=numbered.used(workload),
         buckets=cut(workload, numel, options.bucket_elements, hooks=hooks, owners=to_owner),
     )
     shared = _Shared(tuple(loads))

@@ -17,7 +17,7 @@ from zerosim.schedules.deepspeed12.options import (
     check_numerics,
     communication_dtype,
 )
-from zerosim.schedules.deepspeed12.slots import Slot, defined, ready
+from zerosim.schedules.deepspeed12.slots import Slot, defined, in_arrival
 from zerosim.workload import Workload
 
 _ALIGNED_BYTES = 16
@@ -97,7 +97,11 @@ def layout(
     late = stage == 1 and not options.overlap_comm
     # Note [ZeRO-1 without overlap reduces in the order of definition]: it loops over the parameters
     # once the backward has ended (`reduce_gradients`), first layer first.
-    order = tuple(slot for slot in slots if slot.ready is not None) if late else ready(slots)
+    order = (
+        tuple(slot for slot in slots if slot.ready is not None)
+        if late
+        else in_arrival(workload, slots)
+    )
     buckets = ipg.cut_into_buckets(order, options.reduce_bucket_size)
     owners = ipg.owners(buffer)
     each = buffer.pieces[0][1]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.partition import padded
+from zerosim.schedules.arrival import handed
 from zerosim.workload import Layer, Module, Workload
 
 _LARGEST_LEAF = 10**9
@@ -26,11 +27,15 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one of the `n_pieces` modules of a layer computes; `first` and `last` in forward order."""
+    """What one of the `n_pieces` modules of a layer computes; `first` and `last` in forward order.
+
+    `handed`: its parameters as its backward hands out their gradients.
+    """
 
     layer: Layer
     label: str
     parameters: tuple[int, ...]
+    handed: tuple[int, ...]
     forward_flops: int
     backward_flops: int
     n_pieces: int
@@ -137,7 +142,7 @@ def _label(layer: Layer, module: Module) -> str:
 def _layer(
     workload: Workload, layer: Layer, ids: dict[tuple[int, int], int], *, on_data: bool
 ) -> Node:
-    modules = _modules(workload, layer)
+    modules, unit = _modules(workload, layer), workload.units[layer.unit]
     # What the modules do not account for (a loss, a residual) is computed with the last one.
     rest = (
         layer.forward_flops - sum(module.forward_flops for module in modules),
@@ -148,6 +153,7 @@ def _layer(
             layer,
             _label(layer, module),
             tuple(ids[layer.unit, i] for i in module.parameters),
+            tuple(ids[layer.unit, i] for i in handed(unit, module.parameters)),
             module.forward_flops + (max(0, rest[0]) if module is modules[-1] else 0),
             module.backward_flops + (max(0, rest[1]) if module is modules[-1] else 0),
             len(modules),

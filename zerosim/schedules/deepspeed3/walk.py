@@ -155,7 +155,7 @@ class Walk:
         )
         self.uses.subtract(piece.parameters)
         forwards = self.options.memory_efficient_linear
-        handed = piece.parameters if forwards else piece.parameters[::-1]
+        handed = piece.parameters if forwards else piece.handed
         self.whole += [p for p in handed if not self.uses[p]]
 
     def _reduce(self, complete: list[int]) -> None:

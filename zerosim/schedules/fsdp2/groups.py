@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from zerosim.partition import chunk
+from zerosim.schedules.arrival import Key, begun, used
 from zerosim.workload import Layer, Parameter, Workload
 
 
@@ -127,8 +128,8 @@ def _roots(workload: Workload) -> Iterator[int]:
             yield unit
 
 
-_Places = dict[str, tuple[tuple[int, int], ...]]
-"""Parameters (unit, index) by layer name."""
+_Places = dict[str, tuple[Key, ...]]
+"""Parameters by layer name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ class _Parts:
         gathered = _flat(self.parameters(places), self.shards)
         return Group(label, gathered, _flat(trained, self.shards), trained, reshard_to)
 
-    def parameters(self, places: Iterable[tuple[int, int]]) -> tuple[Parameter, ...]:
+    def parameters(self, places: Iterable[Key]) -> tuple[Parameter, ...]:
         """The parameters at these places."""
         return tuple(self.workload.units[unit].parameters[i] for unit, i in places)
 
@@ -168,15 +169,10 @@ def _flat(parameters: tuple[Parameter, ...], shards: int) -> Flat:
 
 def _gradients(workload: Workload) -> tuple[_Places, _Places]:
     """Which layer of the backward makes the first gradient of which parameter, and which adds to it."""
-    seen: set[tuple[int, int]] = set()
     makes: _Places = {}
     adds: _Places = {}
-    for layer in reversed(workload.layers):
-        n_parameters = len(workload.units[layer.unit].parameters)
-        used = sorted({i for module in layer.modules for i in module.parameters})
+    for layer, begins, uses in zip(workload.layers, begun(workload), used(workload), strict=True):
+        makes[layer.name] = begins
         # Without modules nobody knows which of the unit's parameters the layer computes with.
-        places = [(layer.unit, i) for i in used or range(n_parameters)]
-        makes[layer.name] = tuple(place for place in places if place not in seen)
-        adds[layer.name] = tuple((layer.unit, i) for i in used if (layer.unit, i) in seen)
-        seen.update(makes[layer.name])
+        adds[layer.name] = tuple(k for k in uses if k not in begins) if layer.modules else ()
     return makes, adds

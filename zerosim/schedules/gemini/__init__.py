@@ -8,7 +8,7 @@ from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
 from zerosim.schedules import layers as share
-from zerosim.schedules import ready
+from zerosim.schedules import numbered
 from zerosim.schedules.gemini.chunks import chunked
 from zerosim.schedules.gemini.engine import Engine, after_layer, before_layer, finish
 from zerosim.schedules.gemini.options import GeminiOptions
@@ -39,13 +39,12 @@ def gemini(
 
 def _engine(workload: Workload, n_ranks: int, numerics: Numerics, options: GeminiOptions) -> Engine:
     numel = tuple(p.numel for unit in workload.units for p in unit.parameters)
-    uses = ready.used(workload)
-    order = ready.module_order(uses, len(numel))
+    uses, order = numbered.used(workload), numbered.listed(workload)
     chunks = chunked([numel[i] for i in order], n_ranks, options).numbered(order)
     chunk_of = {i: chunk.index for chunk in chunks.chunks for i in chunk.parameters}
-    done = ready.ready(uses)
-    needs = tuple(tuple(dict.fromkeys(chunk_of[i] for i in used)) for used in uses)
-    units = ready.unit_names(workload)
+    done = numbered.completed(workload)
+    needs = tuple(tuple(dict.fromkeys(chunk_of[i] for i in layer)) for layer in uses)
+    units = numbered.unit_names(workload)
     return Engine(
         writer=PlanWriter(),
         n_ranks=n_ranks,
@@ -55,11 +54,11 @@ def _engine(workload: Workload, n_ranks: int, numerics: Numerics, options: Gemin
         chunks=chunks,
         # Without its own gradient chunks the second micro-batch would find gradients for parameters.
         reuses=not options.enable_gradient_accumulation and workload.micro_batches == 1,
-        names=tuple(ready.label(units, chunk.parameters) for chunk in chunks.chunks),
+        names=tuple(numbered.label(units, chunk.parameters) for chunk in chunks.chunks),
         numel=numel,
         chunk_of=chunk_of,
         needs=needs,
-        made=ready.made(uses),
+        made=numbered.begun(workload),
         done=done,
         expected=Counter(chunk_of[i] for completed in done for i in completed),
     )

@@ -14,7 +14,7 @@ from zerosim.partition import megatron as laid_out
 from zerosim.partition import megatron_bucket_size
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
 from zerosim.schedules import layers as share
-from zerosim.schedules import ready
+from zerosim.schedules import numbered
 from zerosim.schedules.megatron.options import MegatronOptions
 from zerosim.schedules.norm import FLOAT32, cast_bytes, gradient_norm, scalar
 from zerosim.units import dtype_bytes
@@ -89,16 +89,15 @@ def _engine(
     if options.overlap_grad_reduce:
         size = options.bucket_size or megatron_bucket_size(n_ranks)
     padding = lcm(128, _HIGH_BUSBW) if options.pad_buckets_for_high_nccl_busbw else 128
-    uses = ready.used(workload)
     parameters = [p for unit in workload.units for p in unit.parameters]
-    order = ready.module_order(uses, len(parameters))
+    order = numbered.listed(workload)
     listed = Unit("model", tuple(parameters[i] for i in order))
     layout = laid_out([listed], n_ranks, size, padding)
     in_fp32 = options.grad_reduce_in_fp32
     if in_fp32 is None:
         in_fp32 = numerics.dtype == "bfloat16"
     members = tuple(tuple(order[m.parameter] for m in b.members) for b in layout.buffers)
-    units = ready.unit_names(workload)
+    units = numbered.unit_names(workload)
     return _Engine(
         writer=PlanWriter(),
         workload=workload,
@@ -108,9 +107,9 @@ def _engine(
         dtype="float32" if in_fp32 else numerics.reduce_dtype,
         numel=tuple(p.numel for p in parameters),
         buckets=tuple(buffer.elements for buffer in layout.buffers),
-        names=tuple(ready.label(units, held) for held in members),
+        names=tuple(numbered.label(units, held) for held in members),
         bucket_of={i: k for k, held in enumerate(members) for i in held},
-        uses=uses,
+        uses=numbered.used(workload),
     )
 
 
@@ -165,12 +164,11 @@ def _last_computed(engine: _Engine) -> int:
 
 def _backward(engine: _Engine, *, last: bool) -> None:
     writer = engine.writer
-    missing = Counter(engine.bucket_of.values())
     # The first step only counts which gradients a bucket gets; its buckets are reduced at the end.
     early = engine.options.overlap_grad_reduce and writer.step > 1
-    plan = zip(
-        engine.workload.layers, ready.made(engine.uses), ready.ready(engine.uses), strict=True
-    )
+    begun, completed = numbered.begun(engine.workload), numbered.completed(engine.workload)
+    missing = Counter(engine.bucket_of[i] for done in completed for i in done)
+    plan = zip(engine.workload.layers, begun, completed, strict=True)
     for layer, made, done in reversed(list(plan)):
         held = tuple(_gradients(engine, made, done))
         b = share.backward(writer, layer, engine.numerics, allocates=held)

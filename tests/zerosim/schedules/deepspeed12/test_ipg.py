@@ -15,7 +15,7 @@ from zerosim.schedules.deepspeed12.slots import Slot
 
 
 def slots(*numels: int) -> tuple[Slot, ...]:
-    return tuple(Slot(i, i, False, n, 0, 0) for i, n in enumerate(numels))
+    return tuple(Slot(i, (0, i), n, 0, 0) for i, n in enumerate(numels))
 
 
 def test_a_bucket_may_be_exactly_full() -> None:

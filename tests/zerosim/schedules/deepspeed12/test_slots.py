@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zerosim.models import Sizes, transformer, uniform
-from zerosim.schedules.deepspeed12.slots import Slot, defined, ready
+from zerosim.schedules.deepspeed12.slots import Slot, defined, in_arrival
 from zerosim.workload import Workload
 
 
@@ -37,17 +37,20 @@ def test_parameters_are_defined_as_layers_use_them_whatever_their_unit() -> None
 
 
 def test_a_tied_embedding_is_made_by_the_head_and_ready_at_the_very_end() -> None:
-    slots = defined(gpt(tied=True))
+    model = gpt(tied=True)
+    slots = defined(model)
     assert (slots[0].made, slots[0].ready) == (2, 0)
-    assert ready(slots)[-1] == slots[0]
+    assert in_arrival(model, slots)[-1] == slots[0]
 
 
 def test_a_bias_is_ready_before_its_matrix() -> None:
-    assert numels(ready(defined(uniform(layers=2, hidden=3, tokens=1)))) == [3, 9, 3, 9]
+    model = uniform(layers=2, hidden=3, tokens=1)
+    assert numels(in_arrival(model, defined(model))) == [3, 9, 3, 9]
 
 
 def test_a_norms_weight_is_ready_before_its_bias() -> None:
-    slots = defined(gpt(tied=False))
+    model = gpt(tied=False)
+    slots = defined(model)
     weight, bias = slots[2:4]  # norm1 of the block
-    order = ready(slots)
+    order = in_arrival(model, slots)
     assert order.index(weight) + 1 == order.index(bias)
