@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Final
 
 from zerosim.errors import InputError, UnknownNameError
@@ -57,6 +58,27 @@ def format_count(n: float | None) -> str:
     """`7.5 B` for a number of parameters, four digits; `unknown` for None."""
     return _readable(n, _COUNTS, "", digits=4)
 
+
+def read_number(text: str) -> float | None:
+    """`7.5e9`, `7.5B` (parameters), `80GB` or `24 GiB` (bytes) as a number; None if it is none."""
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None or found["unit"] not in _SUFFIXES:
+        return None
+    return float(found["number"]) * _SUFFIXES[found["unit"]]
+
+
+_NUMBER: Final = re.compile(
+    r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?) ?(?P<unit>[A-Za-z]*)"
+)
+_SUFFIXES: Final[dict[str, float]] = {
+    "": 1,
+    **dict.fromkeys(("k", "K", "kB"), 1e3),
+    **dict.fromkeys(("M", "MB"), 1e6),
+    **dict.fromkeys(("B", "G", "GB"), 1e9),
+    **dict.fromkeys(("T", "TB"), 1e12),
+    **{f"{letter}iB": 2.0 ** (10 * i) for i, letter in enumerate("KMGT", 1)},
+}
+"""`B` alone is a billion, as people write sizes of models."""
 
 _Units = tuple[tuple[float, str], ...]
 _TIMES: Final[_Units] = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))

@@ -7,7 +7,34 @@ import math
 import pytest
 
 from zerosim.errors import InputError, UnknownNameError
-from zerosim.units import dtype_bytes, format_bytes, format_count, format_ns, seconds_to_ns
+from zerosim.units import (
+    dtype_bytes,
+    format_bytes,
+    format_count,
+    format_ns,
+    read_number,
+    seconds_to_ns,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7.5e9", 7.5e9),
+        ("7B", 7e9),
+        ("1.5T", 1.5e12),
+        ("80GB", 8e10),
+        ("24 GiB", 24 * 2**30),
+        ("0", 0),
+        ("1.2.3", None),
+        ("-1", None),
+        ("nan", None),
+        ("7Q", None),
+        ("", None),
+    ],
+)
+def test_numbers_are_read_with_the_units_people_write(text: str, number: float | None) -> None:
+    assert read_number(text) == number
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,9 @@ def _explained(error: BaseException) -> tuple[str, int]:
         case KeyboardInterrupt() | typer.Abort():
             return "stopped", 130
         case typer.TyperException():
-            return f"{str(error.format_message()).rstrip('.')}: see `zerosim --help`", 2
+            context = getattr(error, "ctx", None)
+            verb = "zerosim" if context is None else context.command_path
+            return f"{str(error.format_message()).rstrip('.')}: see `{verb} --help`", 2
         case OSError():
             return f"{error.filename or 'system'}: {error.strerror or error}", 1
     raise error

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from zerosim.cli.output import print_rows, print_table
 from zerosim.configs import Imported, from_files
 from zerosim.configs.draft import shown
 from zerosim.errors import InputError
+
+From = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE", help="A configuration of DeepSpeed, Accelerate, …."),
+]
+Model = Annotated[
+    Path | None,
+    typer.Option("--model-config", metavar="FILE", help="Its model, a Hugging Face config.json."),
+]
 
 
 def imported(

@@ -138,13 +138,24 @@ def _reserved(record: dict[str, Any]) -> str:
 def _differing(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
     if len(rows) == 1:
         return []
-    heavy = sorted(rows, key=lambda row: -row["peak_bytes"])[:MAX_RANK_ROWS]
-    lines = [
-        (f"ranks {row['first']}-{row['last']}", _kinds(row["peak_bytes"], row["by_kind"]))
-        for row in heavy
-    ]
-    left = len(rows) - len(lines)
+    heavy = sorted(rows, key=lambda row: -row["peak_bytes"])
+    held: dict[str, list[dict[str, Any]]] = {}
+    for row in heavy:  # ranks whose figures read the same share a line
+        held.setdefault(_kinds(row["peak_bytes"], row["by_kind"]), []).append(row)
+    if len(held) == 1:
+        return []
+    lines = [(_members(alike), text) for text, alike in held.items()][:MAX_RANK_ROWS]
+    left = len(held) - len(lines)
     return [*lines, ("", f"and {left} more")] if left else lines
+
+
+def _members(rows: list[dict[str, Any]]) -> str:
+    """`rank 3`, `ranks 0-2` or `14 ranks`, where they are no single run."""
+    n = sum(row["last"] - row["first"] + 1 for row in rows)
+    first, last = min(row["first"] for row in rows), max(row["last"] for row in rows)
+    if n == 1:
+        return f"rank {first}"
+    return f"ranks {first}-{last}" if n == last - first + 1 else f"{n:,} ranks"
 
 
 def _fits(record: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`zerosim list`: presets, schedules, clusters, conventions, engines, runs."""
+"""`zerosim list`: presets, schedules and the knobs of one, clusters, conventions, engines, runs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from zerosim.memory.conventions import CONVENTIONS
 from zerosim.registry import Registry
 from zerosim.scenario import PRESETS, load_scenario, workload_of
 from zerosim.schedules import SCHEDULES
+from zerosim.schedules.knobs import knobs
 from zerosim.store import list_runs
 from zerosim.units import format_count
 
@@ -27,20 +28,59 @@ What = Annotated[
     ),
 ]
 
+Name = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="Only this one; of a schedule, its options in full."),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("list")(list_)
 
 
-def list_(what: What, library: Library = Path("runs"), json: Json = False) -> None:
-    """List what there is, with what it is."""
+def list_(
+    what: What, name: Name = None, library: Library = Path("runs"), json: Json = False
+) -> None:
+    """List what there is, with what it is; of one schedule, its options."""
     rows = _LISTS[what](library)
+    if name is not None:
+        rows = [Registry(what.removesuffix("s"), {row["name"]: row for row in rows})[name]]
     if json:
         print_json({what: rows})
-    elif rows:
+    elif what == "schedules":
+        _print(_shortened(rows) if name is None else _options(name))
+    else:
+        _print(rows)
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    if rows:
         header = tuple(rows[0])
-        print_table(header, [tuple(str(row[name]) for name in header) for row in rows])
+        print_table(header, [tuple(_shown(row[name]) for name in header) for row in rows])
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "none"}[value]
+    return str(value)
+
+
+def _shortened(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Schedules without their options, which `zerosim list schedules NAME` has."""
+    return [{key: row[key] for key in ("name", "summary")} for row in rows]
+
+
+def _options(schedule: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "option": knob.name,
+            "default": "(empty)" if knob.default == "" else knob.default,
+            "unit": knob.unit,
+            "meaning": knob.says,
+        }
+        for knob in knobs(SCHEDULES[schedule].options)
+    ]
 
 
 def _presets(_library: Path) -> list[dict[str, Any]]:

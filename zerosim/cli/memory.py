@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Final
 
 import typer
 
+from zerosim.cli.configs import From, Model, imported, origins_of
 from zerosim.cli.holding import holding_record, print_holding
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import print_json
@@ -14,14 +14,20 @@ from zerosim.cli.states import print_states, states_record
 from zerosim.errors import ScenarioError
 from zerosim.memory.conventions import CONVENTIONS
 from zerosim.scenario import load_scenario
+from zerosim.units import read_number
 
 MAX_PARAMS: Final = 10**18
+_ASSUMED_BYTES: Final = 32 * 10**9
+"""The device of the ZeRO paper."""
 Source = Annotated[
     str | None,
     typer.Argument(metavar="[SCENARIO]", help="A preset, a TOML file, a run.json or a run."),
 ]
 Params = Annotated[
-    float | None, typer.Option("--params", help="States of so many parameters, no scenario.")
+    str | None,
+    typer.Option(
+        "--params", metavar="N", help="States of so many parameters (7e9, 7B), no scenario."
+    ),
 ]
 Ranks = Annotated[
     int | None, typer.Option("--ranks", min=1, max=2**20, help="Ranks to split over.")
@@ -34,7 +40,10 @@ Named = Annotated[
     str | None, typer.Option("--convention", metavar="NAME", help="Byte convention (paper).")
 ]
 Memory = Annotated[
-    float | None, typer.Option("--memory", help="Bytes of a device (with --params: 32e9).")
+    str | None,
+    typer.Option(
+        "--memory", metavar="BYTES", help="Of a device: 80e9, 80GB (with --params: 32e9)."
+    ),
 ]
 Batch = Annotated[
     bool, typer.Option("--batch", help="Also find the largest micro-batch that fits.")
@@ -53,8 +62,10 @@ def memory(
     ranks: Ranks = None,
     stage: Stage = None,
     convention: Named = None,
-    memory_bytes: Memory = None,
+    memory: Memory = None,
     batch: Batch = False,
+    config: From = None,
+    model: Model = None,
     json: Json = False,
 ) -> None:
     """Say what each rank holds, whether it fits, and the largest model that does.
@@ -62,31 +73,38 @@ def memory(
     Of a scenario: its states and the peak of its plan, by kind. With --params: the states of every
     ZeRO stage and byte convention, nothing else.
     """
-    given = {"memory_bytes": memory_bytes, "world_size": ranks, "convention": convention}
-    if (scenario is None) == (params is None):
-        raise ScenarioError("a SCENARIO or --params N: give one of the two")
+    device = None if memory is None else _whole("--memory", memory)
+    given = {"memory_bytes": device, "world_size": ranks, "convention": convention}
+    if (scenario is None and config is None) == (params is None):
+        raise ScenarioError("a SCENARIO, --from FILE or --params N: give one of them")
     if params is not None:
-        if words or batch:
-            raise ScenarioError("--set and --batch change a scenario: give one instead of --params")
+        if words or batch or model:
+            raise ScenarioError(
+                "--set, --batch and --model-config change a scenario: give one instead of --params"
+            )
         record = states_record(
             _whole("--params", params),
             ranks or 1,
             CONVENTIONS[convention or "paper"],
             3 if stage is None else stage,
-            _whole("--memory", 32e9 if memory_bytes is None else memory_bytes),
+            _ASSUMED_BYTES if device is None else device,
         )
         _answer(record, json=json)
         return
     if stage is not None:
         raise ScenarioError("--stage goes with --params: a scenario's schedule has its own")
     changes = [f"{field}={value}" for field, value in given.items() if value is not None]
-    chosen = load_scenario(scenario or "", [*(words or []), *changes])
-    _answer(holding_record(chosen, batch=batch), json=json)
+    changes = [*(words or []), *changes]
+    found = imported(scenario, config, model, changes)
+    chosen = load_scenario(scenario or "", changes) if found is None else found.scenario
+    record = holding_record(chosen, batch=batch)
+    _answer(record | ({} if found is None else origins_of(found)), json=json)
 
 
-def _whole(option: str, value: float) -> int:
-    if not math.isfinite(value) or not 1 <= value <= MAX_PARAMS or value != int(value):
-        raise ScenarioError(f"{option} is {value:g}: give a whole number from 1 to {MAX_PARAMS:g}")
+def _whole(option: str, text: str) -> int:
+    value = read_number(text)
+    if value is None or not 1 <= value <= MAX_PARAMS or not value.is_integer():
+        raise ScenarioError(f"{option} is {text}: give a whole number from 1 to {MAX_PARAMS:g}")
     return int(value)
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from zerosim.analysis.summary import summarize
-from zerosim.cli.configs import imported, origins_of, print_origins
+from zerosim.cli.configs import From, Model, imported, origins_of, print_origins
+from zerosim.cli.notes import notes
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
 from zerosim.cli.summary import fits_row, padding_row, summary_rows
@@ -19,14 +20,6 @@ from zerosim.store import save_run
 Source = Annotated[
     str | None,
     typer.Argument(metavar="SCENARIO", help="A preset, a TOML file, a run.json or a run."),
-]
-From = Annotated[
-    Path | None,
-    typer.Option("--from", metavar="FILE", help="A configuration of DeepSpeed, Accelerate, …."),
-]
-Model = Annotated[
-    Path | None,
-    typer.Option("--model-config", metavar="FILE", help="Its model, a Hugging Face config.json."),
 ]
 Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="RUN", help="Store the run here.")]
 
@@ -59,7 +52,8 @@ def simulate(
             print_origins(found)
         fits = fits_row(summary["peak_bytes"], cluster_of(chosen).device)
         convention = ("convention", convention_of(chosen).line)
-        print_rows([*summary_rows(summary), convention, fits, *_padding(chosen)])
+        rows = [*summary_rows(summary), convention, fits, *_padding(chosen)]
+        print_rows([*rows, *notes(trace, summary)])
 
 
 def _padding(scenario: Scenario) -> list[tuple[str, str]]:

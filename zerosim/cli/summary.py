@@ -89,7 +89,9 @@ def _order(order: str | None) -> str:
 def _skew(skew: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if not skew or skew.get("straggler") is None:
         return []
-    return [("straggler", f"rank {skew['straggler']} (waits least in {skew['n']} collectives)")]
+    most = max(filter(None, skew["wait_ns_per_rank"]), default=0)
+    waits = f"others wait up to {format_ns(most)} for it in {skew['n']:,} collectives"
+    return [("straggler", f"rank {skew['straggler']} ({waits})")]
 
 
 def _quality(quality: Mapping[str, Any] | None) -> list[tuple[str, str]]:

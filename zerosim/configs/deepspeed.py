@@ -143,6 +143,8 @@ def hidden_autos(draft: Draft) -> dict[str, tuple[Any, str]]:
     hidden = draft.number_asked("hidden") or draft.get("workload.hidden")
     if not isinstance(hidden, int):
         missing = "it is filled in from the model's hidden size: give --model-config, or a number"
+        if draft.get("workload.record") is not None:
+            missing = "an extracted model does not say its hidden size: write a number"
         return dict.fromkeys(_HIDDEN, (None, missing))
     square = hidden * hidden
     return {

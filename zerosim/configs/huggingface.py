@@ -10,6 +10,8 @@ from zerosim.configs.draft import Draft, Leaf, Rule, checked, elsewhere, into, o
 from zerosim.errors import ScenarioError, UnknownNameError
 
 _LLAMA: Final = ("llama", "mistral", "qwen2")
+_LONG: Final = 8192
+"""Few train on longer sequences than this, though many models take them."""
 FAMILIES: Final = ("gpt2", *_LLAMA)
 _QUIET: Final = (
     *("_name_or_path", "architectures", "auto_map", "bos_token_id", "eos_token_id", "pad_token_id"),
@@ -22,7 +24,9 @@ _QUIET: Final = (
     *("scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "n_ctx", "max_window_layers"),
     *("max_length", "torchscript", "chunk_size_feed_forward", "is_decoder", "use_bfloat16"),
     *("activation_function", "hidden_act", "attn_implementation", "_attn_implementation"),
-    *("layer_types", "_commit_hash", "tokenizer_class", "prefix", "name_or_path"),
+    *("layer_types", "_commit_hash", "tokenizer_class", "prefix", "name_or_path", "use_mrope"),
+    *("is_llama_config", "rope_interleaved", "transformers.js_config"),
+    *("unsloth_version", "unsloth_fixed"),
 )
 
 
@@ -118,7 +122,9 @@ def _positions(tree: Mapping[str, Any], draft: Draft, *, windowed: bool) -> Rule
             )
             draft.put("workload.seq", window, place)
         else:
-            draft.put("workload.seq", longest, leaf.place)
+            hint = ", its longest: --set seq=N for yours" if longest > _LONG else ""
+            place = Place(leaf.place.file, leaf.place.line, f"{leaf.place.key}{hint}")
+            draft.put("workload.seq", longest, place)
 
     return rule
 

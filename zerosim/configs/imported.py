@@ -137,7 +137,8 @@ def _finished(
             known = draft.origins.get(where)
             origin = _OURS if known is None else known.origin
             if value != before[section].get(name):
-                origin = "--set"
+                picked = section == "schedule" and name != "name" and name not in draft.asked
+                origin = f"default of {after[section]['name']}" if picked else "--set"
             origins.append(Origin(where, value, origin))
     return changed, tuple(origins)
 

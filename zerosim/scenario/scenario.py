@@ -105,15 +105,26 @@ def _file(path: Path) -> Mapping[str, Any]:
     try:
         if is_header:
             return _from_run(orjson.loads(text), path)
-        return inlined({"name": path.stem, **tomllib.loads(text.decode())}, path.parent)
+        record = tomllib.loads(text.decode())
+        _check_ours(record, path)
+        return inlined({"name": path.stem, **record}, path.parent)
     except (ValueError, RecursionError) as error:  # what both parsers and the decoder raise
         raise ScenarioError(f"cannot read scenario '{path}' ({error}): mend the file") from None
+
+
+def _check_ours(record: Mapping[str, Any], path: Path) -> None:
+    if len(record) > 1 and not record.keys() & {"name", "schedule", *SECTIONS}:
+        raise ScenarioError(
+            f"'{path}' is no scenario: if it configures another system, give it with --from"
+        )
 
 
 def _from_run(record: Any, path: Path) -> Mapping[str, Any]:  # noqa: ANN401 - parsed JSON
     if not isinstance(record, dict):
         raise ScenarioError(f"'{path}' holds no object: give a run.json")
     scenario = record.get("scenario", record)
+    if scenario is record:
+        _check_ours(record, path)
     if not isinstance(scenario, dict):
         raise ScenarioError(
             f"run '{path}' has no scenario (it was imported): give a preset or TOML"

@@ -23,6 +23,7 @@ class DdpOptions:
         "a bucket closes when it reaches or passes this; none: 25, and 1 for the first one",
         "MiB",
         tries=(0.0001, 0.001, 1.0),
+        hides=True,
     )
     bucket_cap_mb_list: str | None = knob(
         None,

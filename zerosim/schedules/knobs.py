@@ -15,7 +15,7 @@ class Knob:
 
     `tries` are values worth trying, far from the default too: the tests draw from them. `alias` is
     another name that the engine itself accepts; `none` is what the engine's own None means, where
-    that is not the default.
+    that is not the default. `hides`: it decides how much of the communication computing can hide.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Knob:
     tries: tuple[Any, ...]
     alias: str | None
     none: Any
+    hides: bool
 
 
 def knob(
@@ -38,10 +39,11 @@ def knob(
     choices: tuple[Any, ...] = (),
     tries: tuple[Any, ...] = (),
     none: Any = None,  # noqa: ANN401 - as the default
+    hides: bool = False,
 ) -> Any:  # noqa: ANN401 - a dataclass field, typed as its default
     """The field of an option record: its default, one sentence, its unit; see Knob."""
     about = {_SAYS: says, "unit": unit, "alias": alias, "choices": choices, "tries": tries}
-    return field(default=default, metadata=about | {"none": none})
+    return field(default=default, metadata=about | {"none": none, "hides": hides})
 
 
 def knobs(options: type[Any]) -> tuple[Knob, ...]:
@@ -58,6 +60,7 @@ def knobs(options: type[Any]) -> tuple[Knob, ...]:
             tries=f.metadata["tries"],
             alias=f.metadata["alias"],
             none=f.metadata["none"],
+            hides=f.metadata["hides"],
         )
         for f in fields(options)
     )

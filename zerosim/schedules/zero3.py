@@ -22,7 +22,9 @@ class Zero3Options:
     keep_last: bool = knob(
         True, "the unit used last in the forward stays gathered for its backward"
     )
-    prefetch: int = knob(0, "how many layers ahead a gather is issued", "layers", tries=(1, 3))
+    prefetch: int = knob(
+        0, "how many layers ahead a gather is issued", "layers", tries=(1, 3), hides=True
+    )
     in_flight: int | None = knob(
         None,
         "gathered units at most, counting the one computing; none: prefetch + 2 "

@@ -120,7 +120,7 @@ def _checked(target: str, answer: object) -> Made:
         answer, inputs = answer
     if not isinstance(answer, nn.Module):
         raise ScenarioError(
-            f"factory '{target}' returned a {type(answer).__name__}: "
+            f"factory '{target}' returned {type(answer).__name__}: "
             "return an nn.Module, or (module, example_inputs)"
         )
     if not any(True for _ in answer.parameters()):

@@ -214,7 +214,7 @@ def test_full_checkpointing_keeps_a_blocks_input_alone() -> None:
         ("no/file.py:f", "no file 'no/file.py'"),
         ("{}:small_gtp", "no factory in '.*': did you mean 'small_gpt'?"),
         ("{}:NOT_CALLABLE", "is a int: name a function that returns an nn.Module"),
-        ("{}:returns_text", "returned a str: return an nn.Module, or"),
+        ("{}:returns_text", "returned str: return an nn.Module, or"),
         ("{}:has_no_parameters", "has 0 parameters"),
         ("{}:raises", r"failed \(ValueError: no such width really, user_models.py line \d+\)"),
         ("{}:leaves", r"failed \(SystemExit: 3, user_models.py line \d+\)"),

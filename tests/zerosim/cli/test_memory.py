@@ -84,6 +84,31 @@ def test_states_of_one_rank_are_24_gb_of_gpt2(ask: Ask) -> None:
     assert {s["states_bytes"] for s in answer["stages"]} == {24 * GB}
 
 
+def test_sizes_are_read_as_people_write_them(ask: Ask) -> None:
+    assert ask("--params 7B --memory 80GB") == ask("--params 7e9 --memory 80e9")
+    assert ask("lesson-zero3 --memory 1GiB")["memory_bytes"] == 2**30
+
+
+def test_a_configuration_is_asked_whether_it_fits(ask: Ask, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    sizes = {"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}
+    config.write_bytes(orjson.dumps({"model_type": "gpt2", **sizes}))
+    answer = ask(f"--from {config} --set schedule=fsdp2 --ranks 4 --batch")
+    assert (answer["n_params"], answer["n_ranks"], answer["fits"]) == (124_439_808, 4, True)
+    assert answer["largest_micro_batch"]["value"] > 1
+    origins = {origin["field"]: origin["origin"] for origin in answer["origins"]}
+    assert origins["workload.layers"] == "config.json line 1: n_layer"
+
+
+def test_ranks_that_read_the_same_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--set", "schedule=fsdp2", "--set", "world_size=5"]
+    assert run(["memory", "lesson-zero3", *words]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("rank")]
+    assert [line[:12].rstrip() for line in lines] == ["ranks 0-3", "rank 4"]
+    assert run(["memory", "gpt2-1.5b", "--set", "schedule=deepspeed-2"]) == 0
+    assert "\nrank" not in capsys.readouterr().out  # they differ by a few bytes
+
+
 def test_a_trillion_on_1024_ranks(ask: Ask) -> None:
     answer = ask("--params 1e12 --ranks 1024 --stage 1 --convention megatron")
     assert answer["states_bytes"] == 6_011_718_750_000
@@ -187,17 +212,19 @@ def test_what_does_not_fit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("", "a SCENARIO or --params N: give one of the two"),
-        ("lesson-zero3 --params 1e9", "a SCENARIO or --params N: give one of the two"),
+        ("", "a SCENARIO, --from FILE or --params N: give one of them"),
+        ("lesson-zero3 --params 1e9", "a SCENARIO, --from FILE or --params N: give one of them"),
         ("--params 0", "--params is 0: give a whole number from 1"),
         ("--params 1.5", "--params is 1.5: give a whole number from 1"),
         ("--params nan", "--params is nan: give a whole number from 1"),
         ("--params 1e9 --memory 0", "--memory is 0: give a whole number from 1"),
         ("--params 1e9 --convention pape", "no byte convention 'pape': did you mean 'paper'?"),
-        ("--params 1e9 --batch", "--set and --batch change a scenario"),
+        ("--params 1e9 --batch", "--set, --batch and --model-config change a scenario"),
+        ("--params 7Q", "--params is 7Q: give a whole number from 1"),
+        ("lesson-zero3 --model-config c.json", "--model-config c.json: it goes with --from FILE"),
         ("--params 1e9 --ranks 0", "Invalid value for '--ranks'"),
         ("lesson-zero3 --stage 2", "--stage goes with --params"),
-        ("lesson-zero3 --memory -1", "cluster.memory_bytes is -1: give a finite number above 0"),
+        ("lesson-zero3 --memory -1", "--memory is -1: give a whole number from 1"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -56,6 +56,14 @@ def test_parameters_are_those_of_the_published_model(
     assert workload_of(read(config, model=None).scenario).n_params == n_params
 
 
+def test_a_model_that_takes_long_sequences_says_how_to_shorten_them(read: Read) -> None:
+    published = {"use_mrope": False, "sliding_window": 131072, "max_position_embeddings": 131072}
+    found = read(text(QWEN2, **published), model=None)
+    origin = next(o.origin for o in found.origins if o.field == "workload.seq")
+    assert origin.endswith("max_position_embeddings, its longest: --set seq=N for yours")
+    assert found.scenario.workload.seq == 131072
+
+
 def test_a_sliding_window_shortens_the_sequence(read: Read) -> None:
     found = read(text(MISTRAL), model=None)
     assert found.scenario.workload.seq == 4096

@@ -47,6 +47,19 @@ def test_words_decide_last_and_say_so(read: Read) -> None:
     assert origins["cluster.name"] == ("dgx-2", "--set")
 
 
+def test_another_schedule_has_its_own_defaults_and_they_say_so(read: Read) -> None:
+    found = read(LLAMA, "schedule=fsdp2", "wrap=root", model=None)
+    origins = {o.field: (o.value, o.origin) for o in found.origins}
+    assert origins["schedule.name"] == ("fsdp2", "--set")
+    assert origins["schedule.wrap"] == ("root", "--set")
+    assert origins["schedule.keep_last_layer"] == (False, "default of fsdp2")
+
+
+def test_an_extracted_model_has_no_hidden_size_to_fill_an_auto_from(read: Read) -> None:
+    with pytest.raises(InputError, match="an extracted model does not say its hidden size"):
+        read(ZERO3, model=orjson.dumps(RECORD).decode())
+
+
 def test_simulate_prints_and_answers_with_the_origins(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -77,6 +77,7 @@ def test_an_absent_file_is_not_taken_for_a_preset(tmp_path: Path) -> None:
     [
         ("[workload]\nlayer = 4\n", "no workload field 'layer': did you mean 'layers'"),
         ("[wrkload]\nlayers = 4\n", "no scenario section 'wrkload': did you mean 'workload'"),
+        ("[job]\n[training]\n", "is no scenario: if it configures another system, give it with --"),
         ("[workload]\nlayers = 0\n", "workload.layers is 0: give at least 1"),
         ("[cluster]\nintra_busbw = nan\n", "cluster.intra_busbw is nan: give a finite number"),
         ("[cluster]\nintra_busbw = -1.0\n", "cluster.intra_busbw is -1.0"),

@@ -21,6 +21,7 @@ class BucketOptions:
         "parameters are gathered in buckets of so many elements a rank",
         "elements",
         tries=(1, 30, 400),
+        hides=True,
     )
     reduce_bucket_size_in_m: int | None = knob(
         None,
@@ -29,7 +30,9 @@ class BucketOptions:
         tries=(1,),
     )
     overlap_communication: bool = knob(
-        False, "reduce on a stream of its own while the backward runs (LowLevelZeroPlugin: true)"
+        False,
+        "reduce on a stream of its own while the backward runs (LowLevelZeroPlugin: true)",
+        hides=True,
     )
 
     @property

@@ -23,11 +23,13 @@ class DeepSpeedOptions:
         "gradients are reduced before a bucket would grow past this",
         "elements",
         tries=(1, 40, 300),
+        hides=True,
     )
     overlap_comm: bool = knob(
         False,
         "reduce on a stream of its own while the backward runs; one reduction at a time, "
         "and a second bucket buffer",
+        hides=True,
     )
     contiguous_gradients: bool = knob(
         True, "copy gradients into a bucket buffer that is allocated whole"

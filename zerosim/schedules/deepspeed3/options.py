@@ -92,10 +92,12 @@ class DeepSpeed3Options:
         "elements of the gradient bucket: reduced before the gradient that would not fit",
         "elements",
         tries=(1, 30, 100, 1000),
+        hides=True,
     )
     overlap_comm: bool = knob(
         default=True,
         says="gathers and reduces on streams of their own",
+        hides=True,
     )
     contiguous_gradients: bool = knob(
         default=True, says="copies gradients into one bucket of reduce_bucket_size as they come"

@@ -38,6 +38,7 @@ class Fsdp2Options:
         "layers",
         "what fully_shard is called on: each layer and then the model, or the model alone (root)",
         choices=("layers", "root"),
+        hides=True,
     )
     set_modules_to_forward_prefetch: int = knob(
         0,

@@ -42,6 +42,7 @@ class GeminiOptions:
         "how many chunks are gathered ahead, once a backward has shown the order",
         "chunks",
         tries=(1, 3),
+        hides=True,
     )
     enable_gradient_accumulation: bool = knob(
         False, "gradients have chunks of their own; several micro-batches turn it on"

@@ -13,10 +13,14 @@ class MegatronOptions:
     """Arguments of DistributedDataParallelConfig and OptimizerConfig, with their defaults."""
 
     overlap_grad_reduce: bool = knob(
-        False, "reduce-scatter each bucket as soon as its gradients are there; else all at the end"
+        False,
+        "reduce-scatter each bucket as soon as its gradients are there; else all at the end",
+        hides=True,
     )
     overlap_param_gather: bool = knob(
-        False, "gather each bucket in the next forward, one ahead; else all after the update"
+        False,
+        "gather each bucket in the next forward, one ahead; else all after the update",
+        hides=True,
     )
     bucket_size: int | None = knob(
         None,
@@ -25,6 +29,7 @@ class MegatronOptions:
         "elements",
         alias="ddp_bucket_size",
         tries=(1, 30, 400),
+        hides=True,
     )
     grad_reduce_in_fp32: bool | None = knob(
         None,

@@ -1,0 +1,37 @@
+"""`zerosim list`, as people read it."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from zerosim.cli import run
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(["list", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_schedules_are_listed_without_their_options(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "schedules")
+    assert "\nzero2             optimizer states and gradients sharded\n" in text
+    assert "bucket" not in text.partition("\nzero2")[2]
+
+
+def test_a_schedule_is_listed_with_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "schedules", "zero2").splitlines() == [
+        "option        default  unit   meaning",
+        "bucket_bytes  none     bytes  "
+        + "a bucket closes when it reaches or passes this; none: one bucket a unit",
+    ]
+
+
+def test_one_of_a_list_is_that_one_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = orjson.loads(printed(capsys, "clusters", "dgx-2", "--json"))["clusters"]
+    assert [row["name"] for row in rows] == ["dgx-2"]
+
+
+def test_an_unknown_one_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "schedules", "fsdp3"]) == 2
+    assert "no schedule 'fsdp3': did you mean 'fsdp2'" in capsys.readouterr().err
