@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 def list_runs(library: Library = Path("runs"), json: Json = False) -> None:
     """List the runs of a library."""
-    list_("runs", library, json)
+    list_("runs", library=library, json=json)
 
 
 def rename(run: str, name: str, library: Library = Path("runs"), json: Json = False) -> None:

@@ -20,11 +20,9 @@ def test_schedules_are_listed_without_their_options(capsys: pytest.CaptureFixtur
 
 
 def test_a_schedule_is_listed_with_its_options(capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, "schedules", "zero2").splitlines() == [
-        "option        default  unit   meaning",
-        "bucket_bytes  none     bytes  "
-        + "a bucket closes when it reaches or passes this; none: one bucket a unit",
-    ]
+    header, row = printed(capsys, "schedules", "zero2").splitlines()
+    assert header == "option        default  unit   meaning"
+    assert row.startswith("bucket_bytes  none     bytes  a bucket closes when it reaches or passes")
 
 
 def test_one_of_a_list_is_that_one_alone(capsys: pytest.CaptureFixture[str]) -> None:
