@@ -13,7 +13,15 @@ from zerosim.cli.notes import notes
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
 from zerosim.cli.summary import fits_row, padding_row, summary_rows
-from zerosim.scenario import Scenario, cluster_of, convention_of, load_scenario, run, workload_of
+from zerosim.scenario import (
+    Scenario,
+    cluster_of,
+    convention_of,
+    load_scenario,
+    numerics_of,
+    run,
+    workload_of,
+)
 from zerosim.schedules import SCHEDULES
 from zerosim.store import save_run
 
@@ -61,5 +69,5 @@ def _padding(scenario: Scenario) -> list[tuple[str, str]]:
     if schedule.padded is None:
         return []
     workload, options = workload_of(scenario), schedule.options(**scenario.schedule.options)
-    padded = schedule.padded(workload, scenario.cluster.world_size, options)
+    padded = schedule.padded(workload, scenario.cluster.world_size, numerics_of(scenario), options)
     return [padding_row(padded, workload.n_params)]

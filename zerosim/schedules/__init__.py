@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from zerosim.numerics import Numerics
 from zerosim.partition import padded_unit
 from zerosim.registry import Registry
 from zerosim.schedules.colossalai import colossalai1, colossalai2
@@ -14,12 +15,13 @@ from zerosim.schedules.colossalai.options import OldOptions, Stage1Options, Stag
 from zerosim.schedules.ddp import DdpOptions, ddp
 from zerosim.schedules.deepspeed3 import DeepSpeed3Options, deepspeed_3
 from zerosim.schedules.deepspeed12 import deepspeed1, deepspeed2
+from zerosim.schedules.deepspeed12.layout import flat_padded
 from zerosim.schedules.deepspeed12.options import DeepSpeedOptions
-from zerosim.schedules.fsdp1 import Fsdp1Options, fsdp1
+from zerosim.schedules.fsdp1 import Fsdp1Options, fsdp1, fsdp1_padded
 from zerosim.schedules.fsdp2 import Fsdp2Options, fsdp2, fsdp2_padded
-from zerosim.schedules.gemini import gemini
+from zerosim.schedules.gemini import gemini, gemini_padded
 from zerosim.schedules.gemini.options import GeminiOptions
-from zerosim.schedules.megatron import megatron
+from zerosim.schedules.megatron import megatron, megatron_padded
 from zerosim.schedules.megatron.options import MegatronOptions
 from zerosim.schedules.zero1 import Zero1Options, zero1
 from zerosim.schedules.zero2 import Zero2Options, zero2
@@ -32,18 +34,22 @@ from zerosim.workload import Workload
 class Schedule:
     """A schedule family: its option record, and the function that writes its plan.
 
-    `padded`: elements of all parameters once they are split over the ranks, padding included, from
-    workload, ranks and options (None: the schedule does not say).
+    `padded`: elements of one copy of all parameters as they are split over ranks, padding included,
+    from workload, ranks, numerics and options (None: every rank has all of them).
     """
 
     options: type[Any]
     write: Callable[..., Any]
     summary: str
-    padded: Callable[[Workload, int, Any], int] | None = None
+    padded: Callable[[Workload, int, Numerics, Any], int] | None = None
 
 
-def _evenly(workload: Workload, n_ranks: int, _: object) -> int:
+def _evenly(workload: Workload, n_ranks: int, _: Numerics, __: object) -> int:
     return sum(padded_unit(unit, n_ranks) for unit in workload.units)
+
+
+def _whole(workload: Workload, _: int, __: Numerics, ___: object) -> int:
+    return workload.n_params
 
 
 SCHEDULES: Final = Registry(
@@ -59,15 +65,23 @@ SCHEDULES: Final = Registry(
             Stage2Options, colossalai2, "ColossalAI: as stage 1, buckets reduce-scattered", _evenly
         ),
         "colossalai-1-old": Schedule(
-            OldOptions, colossalai1_old, "ColossalAI: whole parameters, all-reduced, broadcast"
+            OldOptions,
+            colossalai1_old,
+            "ColossalAI: whole parameters, all-reduced, broadcast",
+            _whole,
         ),
         "colossalai-2-old": Schedule(
-            OldOptions, colossalai2_old, "ColossalAI: whole parameters, reduced to their owners"
+            OldOptions,
+            colossalai2_old,
+            "ColossalAI: whole parameters, reduced to their owners",
+            _whole,
         ),
         "ddp": Schedule(DdpOptions, ddp, "replicas; bucketed all-reduce"),
-        "deepspeed-1": Schedule(DeepSpeedOptions, deepspeed1, "DeepSpeed: flat optimizer slices"),
+        "deepspeed-1": Schedule(
+            DeepSpeedOptions, deepspeed1, "DeepSpeed: flat optimizer slices", flat_padded
+        ),
         "deepspeed-2": Schedule(
-            DeepSpeedOptions, deepspeed2, "DeepSpeed: flat gradient slices too"
+            DeepSpeedOptions, deepspeed2, "DeepSpeed: flat gradient slices too", flat_padded
         ),
         "deepspeed-3": Schedule(
             DeepSpeed3Options,
@@ -75,20 +89,26 @@ SCHEDULES: Final = Registry(
             "DeepSpeed ZeRO-3: gathered by module, as recorded",
             _evenly,
         ),
-        "fsdp1": Schedule(Fsdp1Options, fsdp1, "torch FSDP1: a flat parameter a unit"),
+        "fsdp1": Schedule(
+            Fsdp1Options, fsdp1, "torch FSDP1: a flat parameter a unit", fsdp1_padded
+        ),
         "fsdp2": Schedule(
             Fsdp2Options, fsdp2, "torch's fully_shard: each module by its rows", fsdp2_padded
         ),
         "gemini": Schedule(
-            GeminiOptions, gemini, "ColossalAI's Gemini: parameters in chunks, given up lazily"
+            GeminiOptions,
+            gemini,
+            "ColossalAI's Gemini: parameters in chunks, given up lazily",
+            gemini_padded,
         ),
         "megatron": Schedule(
             MegatronOptions,
             megatron,
             "Megatron-LM's distributed optimizer: whole float32 gradients",
+            megatron_padded,
         ),
         "zero-redundancy": Schedule(
-            OwnerOptions, zero_redundancy, "torch's ZeroRedundancyOptimizer over DDP"
+            OwnerOptions, zero_redundancy, "torch's ZeroRedundancyOptimizer over DDP", _whole
         ),
         "zero1": Schedule(Zero1Options, zero1, "optimizer states sharded", _evenly),
         "zero2": Schedule(Zero2Options, zero2, "optimizer states and gradients sharded", _evenly),

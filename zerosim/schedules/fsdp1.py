@@ -124,15 +124,10 @@ def fsdp1(
             "gradients in the parameters' dtype, set reduce_dtype for the reduction"
         )
     size = _group_size(options, n_ranks)
-    sharded = size > 1 and options.sharding_strategy != "NO_SHARD"
+    sharded = _sharded(options, n_ranks)
     replicated = sharded and options.sharding_strategy in _HYBRID
     mesh = Mesh(sharded, replicated, _divides(n_ranks))
-    aligned = _ALIGNMENT // numerics.param_bytes if options.use_orig_params else 1
-    units = workload.units
-    if options.wrap == "root":
-        units = (Unit("root", tuple(p for unit in units for p in unit.parameters)),)
-    partition = by_unit(units, size, aligned)
-    flats = _flats(units, partition, sharded=sharded, aligned=options.use_orig_params)
+    partition, flats = _laid_out(workload, n_ranks, numerics, options)
     hooks = _hooks(workload, FlatOps(PlanWriter(), numerics, mesh), flats, options)
     stored = sum(flat.shard for flat in flats)
     loads = [stored] * n_ranks
@@ -177,6 +172,31 @@ def _divides(n_ranks: int) -> tuple[bool, bool]:
     while n_ranks % before == 0 and n_ranks / before > before:
         before *= 2
     return before > 1, n_ranks > before
+
+
+def fsdp1_padded(
+    workload: Workload, n_ranks: int, numerics: Numerics, options: Fsdp1Options
+) -> int:
+    """Elements of one copy of the parameters, alignment and padding included."""
+    _, flats = _laid_out(workload, n_ranks, numerics, options)
+    return sum(flat.padded if _sharded(options, n_ranks) else flat.numel for flat in flats)
+
+
+def _sharded(options: Fsdp1Options, n_ranks: int) -> bool:
+    return options.sharding_strategy != "NO_SHARD" and _group_size(options, n_ranks) > 1
+
+
+def _laid_out(
+    workload: Workload, n_ranks: int, numerics: Numerics, options: Fsdp1Options
+) -> tuple[Partition, list[Flat]]:
+    """How each wrapped unit is cut over the ranks that share it, and its flat parameter."""
+    aligned = _ALIGNMENT // numerics.param_bytes if options.use_orig_params else 1
+    units = workload.units
+    if options.wrap == "root":
+        units = (Unit("root", tuple(p for unit in units for p in unit.parameters)),)
+    partition = by_unit(units, _group_size(options, n_ranks), aligned)
+    sharded = _sharded(options, n_ranks)
+    return partition, _flats(units, partition, sharded=sharded, aligned=options.use_orig_params)
 
 
 def _flats(

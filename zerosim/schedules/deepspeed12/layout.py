@@ -9,6 +9,7 @@ from math import gcd
 
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
+from zerosim.partition import Buffer
 from zerosim.plan import Allocation, ByRank
 from zerosim.schedules.deepspeed12 import ipg
 from zerosim.schedules.deepspeed12.options import (
@@ -88,12 +89,7 @@ def layout(
     numerics = accumulated(options, numerics)
     check_numerics(stage, numerics)
     slots = defined(workload)
-    buffer = ipg.flat(
-        slots,
-        n_ranks,
-        dealt=options.round_robin_gradients,
-        align=_alignment(numerics) if options.parameter_alignment else 1,
-    )
+    buffer = _flat(slots, n_ranks, numerics, options)
     late = stage == 1 and not options.overlap_comm
     # Note [ZeRO-1 without overlap reduces in the order of definition]: it loops over the parameters
     # once the backward has ended (`reduce_gradients`), first layer first.
@@ -122,8 +118,19 @@ def layout(
     )
 
 
-def _alignment(numerics: Numerics) -> int:
-    return _ALIGNED_BYTES // gcd(_ALIGNED_BYTES, numerics.param_bytes)
+def flat_padded(
+    workload: Workload, n_ranks: int, numerics: Numerics, options: DeepSpeedOptions
+) -> int:
+    """Elements of the flat parameters, alignment and padding included."""
+    return _flat(defined(workload), n_ranks, numerics, options).elements
+
+
+def _flat(
+    slots: tuple[Slot, ...], n_ranks: int, numerics: Numerics, options: DeepSpeedOptions
+) -> Buffer:
+    start = _ALIGNED_BYTES // gcd(_ALIGNED_BYTES, numerics.param_bytes)
+    align = start if options.parameter_alignment else 1
+    return ipg.flat(slots, n_ranks, dealt=options.round_robin_gradients, align=align)
 
 
 def _groups(bucket: ipg.Bucket, *, late: bool) -> list[Group]:

@@ -139,7 +139,7 @@ def fsdp2(
     return _finished(state)
 
 
-def fsdp2_padded(workload: Workload, n_ranks: int, options: Fsdp2Options) -> int:
+def fsdp2_padded(workload: Workload, n_ranks: int, _: Numerics, options: Fsdp2Options) -> int:
     """Elements of one copy of the parameters, the padding of rows included."""
     shards = options.shard_mesh_size or n_ranks
     return shards * sum(chunk(p, shards) for unit in workload.units for p in unit.parameters)

@@ -9,7 +9,7 @@ from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
 from zerosim.schedules import layers as share
 from zerosim.schedules import numbered
-from zerosim.schedules.gemini.chunks import chunked
+from zerosim.schedules.gemini.chunks import Chunks, chunked
 from zerosim.schedules.gemini.engine import Engine, after_layer, before_layer, finish
 from zerosim.schedules.gemini.options import GeminiOptions
 from zerosim.schedules.norm import cast_bytes, gradient_norm, scalar
@@ -38,9 +38,7 @@ def gemini(
 
 
 def _engine(workload: Workload, n_ranks: int, numerics: Numerics, options: GeminiOptions) -> Engine:
-    numel = tuple(p.numel for unit in workload.units for p in unit.parameters)
-    uses, order = numbered.used(workload), numbered.listed(workload)
-    chunks = chunked([numel[i] for i in order], n_ranks, options).numbered(order)
+    uses, chunks = numbered.used(workload), _chunks(workload, n_ranks, options)
     chunk_of = {i: chunk.index for chunk in chunks.chunks for i in chunk.parameters}
     done = numbered.completed(workload)
     needs = tuple(tuple(dict.fromkeys(chunk_of[i] for i in layer)) for layer in uses)
@@ -55,13 +53,27 @@ def _engine(workload: Workload, n_ranks: int, numerics: Numerics, options: Gemin
         # Without its own gradient chunks the second micro-batch would find gradients for parameters.
         reuses=not options.enable_gradient_accumulation and workload.micro_batches == 1,
         names=tuple(numbered.label(units, chunk.parameters) for chunk in chunks.chunks),
-        numel=numel,
+        numel=_numel(workload),
         chunk_of=chunk_of,
         needs=needs,
         made=numbered.begun(workload),
         done=done,
         expected=Counter(chunk_of[i] for completed in done for i in completed),
     )
+
+
+def gemini_padded(workload: Workload, n_ranks: int, _: Numerics, options: GeminiOptions) -> int:
+    """Elements of all chunks, what is unused in them included."""
+    return sum(chunk.elements for chunk in _chunks(workload, n_ranks, options).chunks)
+
+
+def _chunks(workload: Workload, n_ranks: int, options: GeminiOptions) -> Chunks:
+    numel, order = _numel(workload), numbered.listed(workload)
+    return chunked([numel[i] for i in order], n_ranks, options).numbered(order)
+
+
+def _numel(workload: Workload) -> tuple[int, ...]:
+    return tuple(p.numel for unit in workload.units for p in unit.parameters)
 
 
 def _micro_batch(engine: Engine) -> None:

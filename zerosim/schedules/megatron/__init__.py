@@ -10,8 +10,9 @@ from typing import Final
 
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
+from zerosim.partition import Partition, megatron_bucket_size
 from zerosim.partition import megatron as laid_out
-from zerosim.partition import megatron_bucket_size
+from zerosim.partition.styles import MEGATRON_END
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
 from zerosim.schedules import layers as share
 from zerosim.schedules import numbered
@@ -85,14 +86,7 @@ def megatron(
 def _engine(
     workload: Workload, n_ranks: int, numerics: Numerics, options: MegatronOptions
 ) -> _Engine:
-    size = inf
-    if options.overlap_grad_reduce:
-        size = options.bucket_size or megatron_bucket_size(n_ranks)
-    padding = lcm(128, _HIGH_BUSBW) if options.pad_buckets_for_high_nccl_busbw else 128
-    parameters = [p for unit in workload.units for p in unit.parameters]
-    order = numbered.listed(workload)
-    listed = Unit("model", tuple(parameters[i] for i in order))
-    layout = laid_out([listed], n_ranks, size, padding)
+    order, layout = numbered.listed(workload), _layout(workload, n_ranks, options)
     in_fp32 = options.grad_reduce_in_fp32
     if in_fp32 is None:
         in_fp32 = numerics.dtype == "bfloat16"
@@ -105,12 +99,30 @@ def _engine(
         numerics=numerics,
         options=options,
         dtype="float32" if in_fp32 else numerics.reduce_dtype,
-        numel=tuple(p.numel for p in parameters),
+        numel=tuple(p.numel for unit in workload.units for p in unit.parameters),
         buckets=tuple(buffer.elements for buffer in layout.buffers),
         names=tuple(numbered.label(units, held) for held in members),
         bucket_of={i: k for k, held in enumerate(members) for i in held},
         uses=numbered.used(workload),
     )
+
+
+def megatron_padded(workload: Workload, n_ranks: int, _: Numerics, options: MegatronOptions) -> int:
+    """Elements of the parameter buffer, starts and ends of its buckets padded."""
+    return sum(buffer.elements for buffer in _layout(workload, n_ranks, options).buffers)
+
+
+def _layout(workload: Workload, n_ranks: int, options: MegatronOptions) -> Partition:
+    """The parameters, numbered as the model lists them, in buckets cut over the ranks."""
+    size = inf
+    if options.overlap_grad_reduce:
+        size = options.bucket_size or megatron_bucket_size(n_ranks)
+    padding = MEGATRON_END
+    if options.pad_buckets_for_high_nccl_busbw:
+        padding = lcm(padding, _HIGH_BUSBW)
+    parameters = [p for unit in workload.units for p in unit.parameters]
+    listed = Unit("model", tuple(parameters[i] for i in numbered.listed(workload)))
+    return laid_out([listed], n_ranks, size, padding)
 
 
 def _zero_gradients(engine: _Engine) -> None:

@@ -7,7 +7,7 @@ import pytest
 from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import at_rank
-from zerosim.scenario import load_scenario, plan_of, workload_of
+from zerosim.scenario import load_scenario, numerics_of, plan_of, workload_of
 from zerosim.schedules.fsdp2 import Fsdp2Options, fsdp2, fsdp2_padded
 from zerosim.schedules.fsdp2.groups import Calls, wrapping
 from zerosim.workload import Layer, Module, Parameter, Unit, Workload
@@ -34,7 +34,7 @@ def test_the_padding_that_is_told_is_that_of_the_gathers(shards: int | None) -> 
     scenario = load_scenario("gpt2-1.5b", words)
     gathers = {op.unit: op.elements for op in plan_of(scenario).ops if op.kind is Kind.ALL_GATHER}
     options = Fsdp2Options(shard_mesh_size=shards)
-    told = fsdp2_padded(workload_of(scenario), 64, options)
+    told = fsdp2_padded(workload_of(scenario), 64, numerics_of(scenario), options)
     assert told == sum(elements or 0 for elements in gathers.values())
 
 
