@@ -46,6 +46,14 @@ def test_links_between_pages_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
+@pytest.mark.parametrize("document", PAGES[1:], ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_line_of_a_page_holds_one_sentence(document: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    prose = (line for line in text.splitlines() if not line.startswith(("#", "|")))
+    lines = (re.sub(r"`[^`]*`", "x", line) for line in prose)
+    assert [line for line in lines if re.search(r"[a-z0-9)][.!?] [A-Zx]", line)] == []
+
+
 def test_every_schedule_has_its_heading_and_every_option_its_line() -> None:
     pages = {page: headings(page) for page in SCHEDULE_PAGES}
     for name in SCHEDULES:
