@@ -16,7 +16,7 @@ from zerosim.kinds import Reuse
 from zerosim.numerics import Numerics
 from zerosim.partition import Partition, balance, by_unit
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter, uneven
-from zerosim.schedules import layers as share
+from zerosim.schedules import layers
 from zerosim.schedules.flat import Flat, FlatOps, Mesh
 from zerosim.schedules.fsdp1_hooks import Handle, Hooks
 from zerosim.schedules.knobs import knob
@@ -140,7 +140,7 @@ def fsdp1(
     return Plan(
         "fsdp1",
         n_ranks,
-        share.steps_end(ops),
+        layers.steps_end(ops),
         _axes(mesh, size, n_ranks),
         (
             Allocation("parameters", "parameters", stored * numerics.storage_bytes),

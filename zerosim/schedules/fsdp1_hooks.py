@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from zerosim.plan import Allocation
-from zerosim.schedules import layers as share
+from zerosim.schedules import layers
 from zerosim.schedules.flat import Flat, FlatOps
 from zerosim.workload import Layer, Workload
 
@@ -91,7 +91,7 @@ class Hooks:
                 if i == 0 or self.workload.layers[i - 1].unit != unit:
                     self.layer = i
                     self._pre_forward(handle)
-                op = share.forward(
+                op = layers.forward(
                     self.ops.writer, layer, self.ops.numerics, after=self.ops.waits()
                 )
                 self.ops.computed = (op,)
@@ -127,7 +127,7 @@ class Hooks:
         if handle is not None:
             handle.parts = (*handle.parts, *(a.key for a in made))
             handle.made = before | needs
-        return share.backward(
+        return layers.backward(
             self.ops.writer,
             layer,
             self.ops.numerics,

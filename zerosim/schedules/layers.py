@@ -147,6 +147,11 @@ def logits(layer: Layer) -> str:
     return f"logits.{layer.name}"
 
 
+def last_computed(writer: PlanWriter) -> tuple[int, ...]:
+    """The last op of the compute stream so far, to be waited for; empty if there is none."""
+    return next(((op.id,) for op in reversed(writer.ops) if op.stream == "compute"), ())
+
+
 def steps_end(ops: Sequence[Op]) -> tuple[Op, ...]:
     """The ops, with the host waiting for the last one of each step: a loop reads its loss there."""
     ends = {i for i, op in enumerate(ops) if i + 1 == len(ops) or ops[i + 1].step != op.step}

@@ -6,8 +6,7 @@ from zerosim.kinds import Kind, Reuse
 from zerosim.numerics import Numerics
 from zerosim.partition import padded
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
-from zerosim.schedules import layers as share
-from zerosim.schedules import numbered
+from zerosim.schedules import layers, numbered
 from zerosim.schedules.colossalai.buckets import cut
 from zerosim.schedules.colossalai.engine import Engine, micro_batch, take
 from zerosim.schedules.colossalai.flushes import Flush, without
@@ -65,7 +64,7 @@ def _plan(engine: Engine, workload: Workload, options: LowLevelOptions, steps: i
         Allocation("parameters", "parameters", every * numerics.storage_bytes),
         Allocation("optimizer", "optimizer", every // n_ranks * numerics.optimizer_bytes),
     )
-    ops = share.steps_end(writer.ops)
+    ops = layers.steps_end(writer.ops)
     return Plan(
         f"colossalai-{engine.stage}",
         n_ranks,

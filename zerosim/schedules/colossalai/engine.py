@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from zerosim.numerics import Numerics
 from zerosim.plan import PlanWriter
-from zerosim.schedules import layers as share
+from zerosim.schedules import layers
 from zerosim.schedules.colossalai.buckets import Buckets
 from zerosim.schedules.colossalai.flushes import Flush
 from zerosim.workload import Workload
@@ -46,12 +46,12 @@ def micro_batch(engine: Engine, reduce: Reduce, *, syncs: bool) -> None:
     writer, numerics = engine.writer, engine.numerics
     for i, layer in enumerate(engine.workload.layers):
         needs = {engine.gathered[p] for p in engine.uses[i] if p in engine.gathered}
-        share.forward(writer, layer, numerics, after=sorted(needs))
+        layers.forward(writer, layer, numerics, after=sorted(needs))
     reductions: list[int] = []
     done = -1
     for i, layer in reversed(list(enumerate(engine.workload.layers))):
         new = [a for a in engine.buckets.gradients(i, numerics) if a.key not in engine.live]
-        done = share.backward(writer, layer, numerics, allocates=tuple(new))
+        done = layers.backward(writer, layer, numerics, allocates=tuple(new))
         engine.live.update(a.key for a in new)
         if syncs:
             reductions += [reduce(engine, bucket, done) for bucket in engine.buckets.due[i]]

@@ -9,8 +9,7 @@ from zerosim.kinds import Kind, Reuse
 from zerosim.numerics import Numerics
 from zerosim.partition import greedy
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter, spread, uneven
-from zerosim.schedules import layers as share
-from zerosim.schedules import numbered
+from zerosim.schedules import layers, numbered
 from zerosim.schedules.colossalai.buckets import cut
 from zerosim.schedules.colossalai.engine import Engine, micro_batch, take
 from zerosim.schedules.colossalai.flushes import Flush
@@ -80,7 +79,7 @@ def _plan(
         Allocation("parameters", "parameters", sum(numel) * numerics.storage_bytes),
         uneven("optimizer", "optimizer", [n * numerics.optimizer_bytes for n in loads]),
     )
-    ops = share.steps_end(writer.ops)
+    ops = layers.steps_end(writer.ops)
     return Plan(
         f"colossalai-{stage}-old",
         n_ranks,

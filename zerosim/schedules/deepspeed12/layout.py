@@ -10,7 +10,7 @@ from math import gcd
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.partition import Buffer
-from zerosim.plan import Allocation, ByRank
+from zerosim.plan import Allocation, ByRank, spread
 from zerosim.schedules.deepspeed12 import ipg
 from zerosim.schedules.deepspeed12.options import (
     DeepSpeedOptions,
@@ -218,24 +218,8 @@ def _touched(slots: tuple[Slot, ...], owners: Owners, numerics: Numerics) -> dic
 
 def by_rank(values: Mapping[int, int], n_ranks: int) -> tuple[int, ByRank | None]:
     """The most, and the values of all ranks as runs (None: equal); ranks without one have 0."""
-    runs: list[tuple[int, int]] = []
-    last = 0
-    for rank in sorted(values):
-        _extend(runs, rank - last, 0)
-        _extend(runs, 1, values[rank])
-        last = rank + 1
-    _extend(runs, n_ranks - last, 0)
-    most = max(value for _, value in runs)
-    return most, tuple(runs) if len(runs) > 1 else None
-
-
-def _extend(runs: list[tuple[int, int]], count: int, value: int) -> None:
-    if not count:
-        return
-    if runs and runs[-1][1] == value:
-        runs[-1] = (runs[-1][0] + count, value)
-    else:
-        runs.append((count, value))
+    runs = spread([values.get(rank, 0) for rank in range(n_ranks)])
+    return max(value for _, value in runs), runs if len(runs) > 1 else None
 
 
 def unequal(key: str, values: Mapping[int, int], n_ranks: int) -> Allocation:

@@ -12,6 +12,7 @@ from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, PlanWriter
 from zerosim.schedules.deepspeed3.modules import Tensor
 from zerosim.schedules.deepspeed3.options import DeepSpeed3Options
+from zerosim.schedules.layers import last_computed
 
 _OUTSTANDING: Final = 2
 """Fetches that may be outstanding when the host fetches one more (max_ongoing_fetch_events)."""
@@ -188,11 +189,6 @@ class Gathers:
 
     def _whole(self, p: int, elements: int) -> Allocation:
         return Allocation(f"parameter.{p}", "gathered", elements * self.numerics.param_bytes)
-
-
-def last_computed(writer: PlanWriter) -> tuple[int, ...]:
-    """The last op of the compute stream, if there is one."""
-    return next(((op.id,) for op in reversed(writer.ops) if op.stream == "compute"), ())
 
 
 def span(tensors: Sequence[Tensor]) -> str:

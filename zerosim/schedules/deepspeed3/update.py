@@ -8,10 +8,10 @@ from typing import Final
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, PlanWriter
-from zerosim.schedules.deepspeed3.gathers import last_computed
 from zerosim.schedules.deepspeed3.modules import Tensor
 from zerosim.schedules.deepspeed3.options import DeepSpeed3Options
 from zerosim.schedules.deepspeed3.walk import Walk
+from zerosim.schedules.layers import last_computed
 
 _FP32_BYTES: Final = 4
 _NORM_DTYPE: Final = "float64"

@@ -9,18 +9,16 @@ output of layer i lives until layer i+1 is copied out (torch's _fsdp_param_group
 
 from __future__ import annotations
 
-from itertools import islice
-
 from zerosim.kinds import Kind
 from zerosim.plan import Allocation
 from zerosim.schedules.fsdp2.groups import Group
 from zerosim.schedules.fsdp2.state import State, drop, taken
+from zerosim.schedules.layers import last_computed
 
 
 def root_pre_forward(state: State) -> None:
     """The gather streams wait for all that the compute stream has been given: the last update."""
-    computed = (op.id for op in reversed(state.writer.ops) if op.stream == "compute")
-    state.gather_waits += [*islice(computed, 1), *state.compute_waits]
+    state.gather_waits += [*last_computed(state.writer), *state.compute_waits]
     if state.wrapping.root is not None:
         pre_forward(state, state.wrapping.root)
 

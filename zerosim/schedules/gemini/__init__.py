@@ -7,8 +7,7 @@ from collections import Counter
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
-from zerosim.schedules import layers as share
-from zerosim.schedules import numbered
+from zerosim.schedules import layers, numbered
 from zerosim.schedules.gemini.chunks import Chunks, chunked
 from zerosim.schedules.gemini.engine import Engine, after_layer, before_layer, finish
 from zerosim.schedules.gemini.options import GeminiOptions
@@ -31,7 +30,7 @@ def gemini(
         Allocation("parameters", "parameters", every * numerics.storage_bytes),
         Allocation("optimizer", "optimizer", every * numerics.optimizer_bytes),
     )
-    ops = share.steps_end(writer.ops)
+    ops = layers.steps_end(writer.ops)
     # Prefetching needs the order that the first backward has shown.
     steady = 2 if options.max_prefetch else 1
     return Plan("gemini", n_ranks, ops, (Axis("world", n_ranks),), held, steady)
@@ -78,15 +77,14 @@ def _numel(workload: Workload) -> tuple[int, ...]:
 
 def _micro_batch(engine: Engine) -> None:
     writer, numerics = engine.writer, engine.numerics
-    layers = engine.workload.layers
     place = 0
-    for i, layer in enumerate(layers):
+    for i, layer in enumerate(engine.workload.layers):
         after = before_layer(engine, i, place)
-        share.forward(writer, layer, numerics, after=after)
+        layers.forward(writer, layer, numerics, after=after)
         place += 1
-    for i, layer in reversed(list(enumerate(layers))):
+    for i, layer in reversed(list(enumerate(engine.workload.layers))):
         after = before_layer(engine, i, place)
-        b = share.backward(writer, layer, numerics, after=after, allocates=engine.gradients(i))
+        b = layers.backward(writer, layer, numerics, after=after, allocates=engine.gradients(i))
         after_layer(engine, i, b)
         place += 1
     finish(engine)

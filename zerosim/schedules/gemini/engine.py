@@ -10,6 +10,8 @@ from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, PlanWriter
 from zerosim.schedules.gemini.chunks import Chunk, Chunks
 from zerosim.schedules.gemini.options import GeminiOptions
+from zerosim.schedules.layers import last_computed
+from zerosim.schedules.passing import PASSING, passing, waiting
 from zerosim.workload import Workload
 
 
@@ -55,17 +57,9 @@ class Engine:
         return elements * self.numerics.param_bytes
 
     def gradients(self, layer: int) -> tuple[Allocation, ...]:
-        """What a layer's backward makes, before it is copied into chunks: one parameter at a time.
-
-        A parameter that an earlier layer uses too keeps its part until then.
-        """
+        """What a layer's backward makes, before it is copied into chunks."""
         width = self.numerics.grad_bytes
-        own = [i for i in self.made[layer] if i in self.done[layer]]
-        kept = [i for i in self.made[layer] if i not in self.done[layer]]
-        at_once = max((self.numel[i] for i in own), default=0)
-        found = [Allocation("gradient", "gradients", at_once * width)] if own else []
-        found += [Allocation(f"gradient.{i}", "gradients", self.numel[i] * width) for i in kept]
-        return tuple(found)
+        return passing(self.made[layer], self.done[layer], self.numel, width)
 
 
 def before_layer(engine: Engine, layer: int, place: int) -> tuple[int, ...]:
@@ -152,9 +146,8 @@ def _prefetch(engine: Engine, place: int) -> None:
     ahead = dict.fromkeys(chunk for needs in order[place + 1 :] for chunk in needs)
     wanted = [chunk for chunk in ahead if chunk not in engine.accessed]
     # The prefetching stream waits for what the computing stream has been given so far.
-    before = next((op.id for op in reversed(engine.writer.ops) if op.stream == "compute"), None)
+    after = last_computed(engine.writer)
     for chunk in wanted[: max(may, 0)]:
-        after = () if before is None else (before,)
         gather = _gather(engine, chunk, "all_gather", after)
         if gather is not None:
             engine.fetching[chunk] = gather
@@ -171,9 +164,9 @@ def after_layer(engine: Engine, layer: int, backward: int) -> None:
     for chunk, group in groupby(done, key=engine.chunk_of.__getitem__):
         filled = tuple(group)
         place += len(filled)
-        frees = [f"gradient.{i}" for i in filled if i not in made]
+        frees = [waiting(i) for i in filled if i not in made]
         if last is not None and place - len(filled) <= last < place:
-            frees.append("gradient")
+            frees.append(PASSING)
         elements = sum(engine.numel[i] for i in filled)
         opens = not engine.reuses and not engine.arrived.get(chunk)
         copied = engine.writer.compute(

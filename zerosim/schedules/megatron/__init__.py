@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf, lcm
 from typing import Final
@@ -14,10 +13,10 @@ from zerosim.partition import Partition, megatron_bucket_size
 from zerosim.partition import megatron as laid_out
 from zerosim.partition.styles import MEGATRON_END
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
-from zerosim.schedules import layers as share
-from zerosim.schedules import numbered
+from zerosim.schedules import layers, numbered
 from zerosim.schedules.megatron.options import MegatronOptions
 from zerosim.schedules.norm import FLOAT32, cast_bytes, gradient_norm, scalar
+from zerosim.schedules.passing import PASSING, passing, waiting
 from zerosim.units import dtype_bytes
 from zerosim.workload import Unit, Workload
 
@@ -77,7 +76,7 @@ def megatron(
         Allocation("gradients", "gradients", every * engine.width),
         Allocation("optimizer", "optimizer", engine.own * numerics.optimizer_bytes),
     )
-    ops = share.steps_end(writer.ops)
+    ops = layers.steps_end(writer.ops)
     # In the first step the forward finds parameters whole, and the backward counts gradients.
     steady = 2 if options.overlap_grad_reduce else 1
     return Plan("megatron", n_ranks, ops, (Axis("world", n_ranks),), held, steady)
@@ -143,7 +142,7 @@ def _forward(engine: _Engine) -> None:
             for bucket in dict.fromkeys(engine.bucket_of[i] for i in parameters)
             if gathers and bucket not in engine.waited
         ]
-        share.forward(writer, layer, engine.numerics, after=needs)
+        layers.forward(writer, layer, engine.numerics, after=needs)
 
 
 def _finish_gather(engine: _Engine, bucket: int) -> int:
@@ -164,14 +163,10 @@ def _gather(engine: _Engine, bucket: int, stream: str) -> int:
         elements=engine.buckets[bucket],
         dtype=engine.numerics.dtype,
         # NCCL's stream waits for what the computing stream has been given so far.
-        after=(_last_computed(engine),),
+        after=layers.last_computed(engine.writer),
         stream=stream,
         bucket=bucket,
     )
-
-
-def _last_computed(engine: _Engine) -> int:
-    return next(op.id for op in reversed(engine.writer.ops) if op.stream == "compute")
 
 
 def _backward(engine: _Engine, *, last: bool) -> None:
@@ -182,8 +177,8 @@ def _backward(engine: _Engine, *, last: bool) -> None:
     missing = Counter(engine.bucket_of[i] for done in completed for i in done)
     plan = zip(engine.workload.layers, begun, completed, strict=True)
     for layer, made, done in reversed(list(plan)):
-        held = tuple(_gradients(engine, made, done))
-        b = share.backward(writer, layer, engine.numerics, allocates=held)
+        held = passing(made, done, engine.numel, engine.numerics.grad_bytes)
+        b = layers.backward(writer, layer, engine.numerics, allocates=held)
         _accumulate(engine, b, layer.name, done, made)
         for i in done:
             bucket = engine.bucket_of[i]
@@ -195,26 +190,13 @@ def _backward(engine: _Engine, *, last: bool) -> None:
             _reduce(engine, bucket, "compute")
 
 
-def _gradients(
-    engine: _Engine, made: tuple[int, ...], done: tuple[int, ...]
-) -> Iterator[Allocation]:
-    """What a backward makes: one gradient at a time goes into the buffer; shared ones stay longer."""
-    numel, width = engine.numel, engine.numerics.grad_bytes
-    at_once = [numel[i] for i in made if i in done]
-    if at_once:
-        yield Allocation("gradient", "gradients", max(at_once) * width)
-    for i in made:
-        if i not in done:
-            yield Allocation(f"gradient.{i}", "gradients", numel[i] * width)
-
-
 def _accumulate(
     engine: _Engine, after: int, layer: str, done: tuple[int, ...], made: tuple[int, ...]
 ) -> None:
     """main_grad.add_(grad): into the buffer, and the gradient is dropped."""
-    frees = [f"gradient.{i}" for i in done if i not in made]
+    frees = [waiting(i) for i in done if i not in made]
     if any(i in done for i in made):
-        frees.append("gradient")
+        frees.append(PASSING)
     buckets = dict.fromkeys(engine.bucket_of[i] for i in done)
     for bucket in buckets:
         elements = sum(engine.numel[i] for i in done if engine.bucket_of[i] == bucket)
