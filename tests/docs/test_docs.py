@@ -12,13 +12,15 @@ import pytest
 import typer.testing
 
 from zerosim import errors
+from zerosim.analysis.summary import summarize
 from zerosim.cli import VERBS, application
 from zerosim.hardware import MACHINES
 from zerosim.kinds import Kind
-from zerosim.scenario import PRESETS, Scenario, load_scenario, plan_of
+from zerosim.scenario import PRESETS, Scenario, load_scenario, plan_of, run
 from zerosim.scenario.codec import SECTIONS
 from zerosim.schedules import SCHEDULES
 from zerosim.trace import SPANS
+from zerosim.units import format_bytes, format_ns
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -73,6 +75,29 @@ def test_the_orders_in_the_schedules_pages_are_those_of_the_plans() -> None:
         assert f"`{preset}`: `{plan_of(load_scenario(preset)).order}`" in text
     for word in ("keep_last=false", "prefetch=1"):
         assert f"`{word}`: `{plan_of(load_scenario('lesson-zero3', [word])).order}`" in text
+
+
+def test_the_schedules_at_their_defaults_are_what_they_simulate(
+    docs: Path, update_docs: bool
+) -> None:
+    rows = ["| schedule | sent | hidden | step | peak |", "|---|---|---|---|---|"]
+    for name in SCHEDULES:
+        found = summarize(run(load_scenario("gpt2-1.5b", [f"schedule={name}", "steps=2"])))
+        sent, peak = format_bytes(found["bytes_sent"]), format_bytes(found["peak_bytes"])
+        step = format_ns(found["step_ns"])
+        rows.append(f"| `{name}` | {sent} | {found['overlap']:.0%} | {step} | {peak} |")
+    begin, end = "<!-- defaults: written by `make docs` -->\n", "<!-- end -->"
+    before, _, rest = (docs / "schedules.md").read_text().partition(begin)
+    table = "\n".join(rows)
+    text = f"{before}{begin}\n{table}\n\n{end}{rest.partition(end)[2]}"
+    _check(docs / "schedules.md", text, write=update_docs)
+
+
+def test_every_page_is_linked_from_the_index() -> None:
+    text = (ROOT / "docs/index.md").read_text()
+    every = (ROOT / "docs").rglob("*.md")
+    pages = {p.relative_to(ROOT / "docs").as_posix() for p in every if p.parent.name != "adr"}
+    assert {page for page in pages if f"({page})" not in text} == {"index.md"}
 
 
 def test_every_error_has_its_heading() -> None:
