@@ -155,7 +155,7 @@ def plan_of(scenario: Scenario) -> Plan:
         )
     section = scenario.schedule
     schedule = SCHEDULES[section.name]
-    plan: Plan = schedule.write(
+    plan = schedule.write(
         workload,
         cluster_of(scenario).world_size,
         numerics_of(scenario),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from zerosim.numerics import Numerics
 from zerosim.partition import padded_unit
+from zerosim.plan import Plan
 from zerosim.registry import Registry
 from zerosim.schedules.colossalai import colossalai1, colossalai2
 from zerosim.schedules.colossalai.old import colossalai1_old, colossalai2_old
@@ -39,7 +40,7 @@ class Schedule:
     """
 
     options: type[Any]
-    write: Callable[..., Any]
+    write: Callable[..., Plan]
     summary: str
     padded: Callable[[Workload, int, Numerics, Any], int] | None = None
 

@@ -25,6 +25,7 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from zerosim.plan import Plan
 from zerosim.scenario import Scenario, plan_of, workload_of
 from zerosim.schedules import SCHEDULES
+from zerosim.schedules.colossalai.options import LowLevelOptions
 from zerosim_runtime.equality.case import Case, scenario_of
 from zerosim_runtime.equality.colossalai_cases import CASES
 from zerosim_runtime.equality.marked import batches, marked_model
@@ -66,7 +67,9 @@ REPLAY: Final = Replay(
 def observe(case: Case, rank: int) -> list[Seen]:
     """Train the case's model under LowLevelZeroOptimizer and return what this rank was seen to do."""
     scenario, record = scenario_of(case), Record()
-    options: Any = SCHEDULES[scenario.schedule.name].options(**scenario.schedule.options)
+    options: LowLevelOptions = SCHEDULES[scenario.schedule.name].options(
+        **scenario.schedule.options
+    )
     last = scenario.workload.micro_batches - 1
     with _stood_in(), _without_cuda() as low_level:
         model = marked_model(scenario, record)
@@ -88,7 +91,7 @@ def observe(case: Case, rank: int) -> list[Seen]:
     return record.seen
 
 
-def _arguments(scenario: Scenario, options: Any) -> Mapping[str, Any]:  # noqa: ANN401 - of either ZeRO stage
+def _arguments(scenario: Scenario, options: LowLevelOptions) -> Mapping[str, Any]:
     return {
         "reduce_bucket_size": options.bucket_elements,
         "overlap_communication": options.overlap_communication,

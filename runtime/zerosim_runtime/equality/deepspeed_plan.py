@@ -22,14 +22,13 @@ def plan_of(case: Case) -> Plan:
     schedule = SCHEDULES[scenario.schedule.name]
     biased = case.extra.get("shape", {}).get("bias", True)
     workload = workload_of(scenario)
-    plan: Plan = schedule.write(
+    return schedule.write(
         workload if biased else _without_biases(workload),
         case.world_size,
         numerics_of(scenario),
         schedule.options(**scenario.schedule.options),
         scenario.run.steps,
     )
-    return plan
 
 
 def rows_of(case: Case, rows: Sequence[Seen]) -> list[Seen]:

@@ -9,10 +9,8 @@ from zerosim.schedules import layers
 from zerosim.schedules.deepspeed12.buckets import Run, buffers, enter, epilogue
 from zerosim.schedules.deepspeed12.layout import Layout, layout
 from zerosim.schedules.deepspeed12.options import DeepSpeedOptions
-from zerosim.schedules.norm import gradient_norm, scalar
+from zerosim.schedules.norm import FLOAT32, gradient_norm, scalar
 from zerosim.workload import Workload
-
-_MASTER_BYTES = 4
 
 
 def deepspeed1(
@@ -36,7 +34,7 @@ def _plan(of: Layout, steps: int) -> Plan:
             _forward(run)
             _backward(run)
         _step(run)
-    master = _MASTER_BYTES if of.numerics.storage_bytes >= _MASTER_BYTES else 0
+    master = FLOAT32 if of.numerics.storage_bytes >= FLOAT32 else 0
     each = of.numerics.optimizer_bytes + master  # a float32 master beside float32 parameters, too
     held = (
         Allocation("parameters", "parameters", of.slice * of.n_ranks * of.numerics.param_bytes),
@@ -89,7 +87,7 @@ def _step(run: Run) -> None:
     gradients = tuple(f"partition.{i}" for i, kept in enumerate(of.kept) if kept)
     if not of.compact:
         gradients = _flattened(run, gradients)
-    moved = _MASTER_BYTES + 2 * numerics.optimizer_bytes + numerics.param_bytes
+    moved = FLOAT32 + 2 * numerics.optimizer_bytes + numerics.param_bytes
     run.computed = run.writer.compute(
         Kind.OPTIMIZER, "", after=run.taken(), memory_bytes=of.slice * moved, frees=gradients
     )
@@ -112,7 +110,7 @@ def _flattened(run: Run, gradients: tuple[str, ...]) -> tuple[str, ...]:
     """The slice's gradients as one tensor, then in float32; returns what holds them."""
     of, width = run.layout, run.layout.numerics.param_bytes
     flat = Allocation("slice", "gradients", of.slice * width)
-    casts = width < _MASTER_BYTES
+    casts = width < FLOAT32
     run.computed = run.writer.compute(
         Kind.COPY,
         "",
@@ -124,7 +122,7 @@ def _flattened(run: Run, gradients: tuple[str, ...]) -> tuple[str, ...]:
     )
     if not casts:
         return ("slice",)
-    master = Allocation("slice.float32", "gradients", of.slice * _MASTER_BYTES)
+    master = Allocation("slice.float32", "gradients", of.slice * FLOAT32)
     run.computed = run.writer.compute(
         Kind.COPY,
         "",

@@ -103,18 +103,18 @@ def layout(
     each = buffer.pieces[0][1]
     groups = tuple(group for bucket in buckets for group in _groups(bucket, late=late))
     return Layout(
-        workload,
-        n_ranks,
-        numerics,
-        options,
-        stage,
-        each,
-        groups,
-        _entering(groups),
-        _made(groups, numerics.param_bytes),
-        tuple(_reductions(bucket, owners, options) for bucket in buckets),
-        tuple(_kept(buckets, owners, each, numerics, options, n_ranks)),
-        communication_dtype(options, numerics),
+        workload=workload,
+        n_ranks=n_ranks,
+        numerics=numerics,
+        options=options,
+        stage=stage,
+        slice=each,
+        groups=groups,
+        entering=_entering(groups),
+        made=_made(groups, numerics.param_bytes),
+        reductions=tuple(_reductions(bucket, owners, options) for bucket in buckets),
+        kept=tuple(_kept(buckets, owners, each, numerics, options, n_ranks)),
+        dtype=communication_dtype(options, numerics),
     )
 
 
