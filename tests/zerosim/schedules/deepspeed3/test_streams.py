@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.zerosim.schedules.test_deepspeed3 import P, model, on_demand, order, plan
+from tests.zerosim.schedules.deepspeed3.models import P, model, on_demand, order, plan
 from zerosim.kinds import Kind
 from zerosim.plan import Op, Plan
 
-PAGE = Path(__file__).parents[3] / "docs" / "schedules" / "deepspeed-3.md"
+PAGE = Path(__file__).parents[4] / "docs" / "schedules" / "deepspeed-3.md"
 
 
 def op(made: Plan, name: str, step: int = 3) -> Op:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.zerosim.schedules.test_deepspeed3 import P, model, on_demand, plan
+from tests.zerosim.schedules.deepspeed3.models import P, model, on_demand, plan
 from zerosim.plan import Allocation, Op, Plan
 
 BF16 = 2

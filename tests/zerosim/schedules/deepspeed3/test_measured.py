@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import pytest
 
-from tests.zerosim.schedules.test_deepspeed3 import model
+from tests.zerosim.schedules.deepspeed3.models import model
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import Plan
 from zerosim.schedules.deepspeed3 import DeepSpeed3Options, deepspeed_3
 
-MEASURED: Final = Path(__file__).parents[4] / "shared" / "design" / "measured_orders.txt"
+MEASURED: Final = Path(__file__).parents[5] / "shared" / "design" / "measured_orders.txt"
 _CASE: Final = re.compile(r"CASE (\{.*\})")
 
 
