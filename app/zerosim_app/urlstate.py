@@ -11,6 +11,7 @@ Tab = Literal["selection", "balance", "memory", "communication", "buckets", "ope
 Align = Literal["step", "F0", "op"]
 Scale = Literal["abs", "norm"]
 View = Literal["step", "memory", "balance", "buckets"]
+Shown = Literal["steady", "first", "all"]
 
 MAX_TEXT: Final = 2_000
 """Addresses beyond that are cut by proxies and browsers."""
@@ -27,11 +28,12 @@ class LearnState:
 
 @dataclass(frozen=True, slots=True)
 class SimulateState:
-    """`/simulate`: a preset, `--set` words separated by blanks, and the view that is open."""
+    """`/simulate`: a preset, `--set` words separated by blanks, the open view, and of which steps."""
 
     preset: str | None = None
     set: str | None = None
     view: View = "step"
+    shown: Shown = "steady"
 
 
 @dataclass(frozen=True, slots=True)

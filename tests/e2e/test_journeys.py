@@ -57,7 +57,7 @@ def test_each_example_opens_from_the_start_page(open_page: Any, example: str, th
     page.wait_for_url(f"**/explore?run={example}*")
     drawn(page)
     assert page.evaluate("zsTimeline.count(0)") > 0
-    assert page.locator(".zs-tile").count() == 8
+    assert page.locator(".zs-tile").count() >= 8
 
 
 def test_the_wheel_zooms_at_the_pointer(open_page: Any) -> None:

@@ -12,12 +12,16 @@ from zerosim.trace import Flag, Trace, flagged
 
 @dataclass(frozen=True, slots=True)
 class BucketFill:
-    """A bucket's content over time: `nbytes[i]` from `times_ns[i]` on; 0 again once it is sent."""
+    """A bucket's content over time: `nbytes[i]` from `times_ns[i]` on; 0 again once it is sent.
+
+    What is sent at `sent_ns[i]` is on its way until `done_ns[i]`.
+    """
 
     bucket: int
     times_ns: tuple[int, ...]
     nbytes: tuple[int, ...]
     sent_ns: tuple[int, ...]
+    done_ns: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -25,6 +29,7 @@ class _Line:
     times: list[int] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)
+    done: list[int] = field(default_factory=list)
     level: int = 0
 
 
@@ -48,8 +53,11 @@ def bucket_fills(trace: Trace, rank: int) -> tuple[BucketFill, ...]:
             line.times.append(start)
             line.levels.append(0)
             line.sent.append(start)
+            line.done.append(end)
     return tuple(
-        BucketFill(bucket, tuple(line.times), tuple(line.levels), tuple(line.sent))
+        BucketFill(
+            bucket, tuple(line.times), tuple(line.levels), tuple(line.sent), tuple(line.done)
+        )
         for bucket, line in sorted(lines.items())
         if line.times
     )

@@ -38,7 +38,7 @@ def summarize(trace: Trace) -> dict[str, Any]:
         "world_size": trace.meta.world_size,
         **_totals(window, busy, trace.meta.model),
         "peak_bytes": max((e["peak_bytes"] for e in entries if e["peak_bytes"]), default=None),
-        "peak_reserved_bytes": max(_peaks(trace, "memory.reserved").values(), default=None),
+        "peak_reserved_bytes": peak_bytes(trace, "memory.reserved"),
         "bytes_sent": bytes_sent(trace, step),
         "order": issue_order(trace),
         "engine": trace.meta.engine,
@@ -114,6 +114,11 @@ def _step(step: int, busy: Busy) -> dict[str, Any]:
 def _peaks(trace: Trace, counter: str) -> dict[int, int]:
     rows = trace.samples.filter(pl.col("counter").cast(pl.String) == counter)
     return dict(rows.group_by("rank").agg(pl.col("value").max()).iter_rows())
+
+
+def peak_bytes(trace: Trace, counter: str = "memory.allocated") -> int | None:
+    """The most of a memory counter that any rank reached in the run; None if nobody counted."""
+    return max(_peaks(trace, counter).values(), default=None)
 
 
 def bytes_sent(trace: Trace, step: int | None) -> int | None:

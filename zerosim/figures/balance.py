@@ -40,13 +40,19 @@ def states(trace: Trace, theme: Theme) -> Drawing:
     for kind in _STATES:
         values = [getattr(bar.load, kind) for bar in bars]
         _add(figure, MEMORY[kind], theme, bars, scale(values), [format_bytes(v) for v in values])
+    return Drawing(figure, _sentence(bars, totals, "owns", format_bytes) + _uneven(trace))
+
+
+def _uneven(trace: Trace) -> str:
+    """How unevenly the optimizer states are spread; nothing if they are spread evenly."""
     found = ownership(trace)
-    empty = (
-        f" {found.empty_ranks} of {found.n_ranks} ranks own no optimizer states."
-        if found is not None and found.empty_ranks
-        else ""
+    if found is None or found.max_over_mean == 1:
+        return ""
+    empty = f"{found.empty_ranks} of {found.n_ranks} ranks own none, and " * bool(found.empty_ranks)
+    return (
+        f" Of the optimizer states {empty}the largest share is {format_bytes(found.largest_bytes)}, "
+        f"{found.max_over_mean:.2f} times the mean."
     )
-    return Drawing(figure, _sentence(bars, totals, "owns", format_bytes) + empty)
 
 
 def busy(trace: Trace, theme: Theme) -> Drawing:

@@ -13,6 +13,7 @@ from zerosim.trace import Trace
 from zerosim.units import format_bytes, format_ns
 
 MAX_LABELS: Final = 16
+NAMES: Final = ("waiting in buckets", "on its way")
 
 
 def buckets(trace: Trace, rank: int, theme: Theme) -> Drawing:
@@ -21,23 +22,27 @@ def buckets(trace: Trace, rank: int, theme: Theme) -> Drawing:
     if not fills:
         return nothing(theme, f"This run does not say how the buckets of rank {rank} fill.")
     begin = trace.begin_ns
-    times, levels = _total(fills)
+    times, waiting, moving = _total(fills)
     sent = [
         (at - begin, fill.bucket, _level_before(fill, at)) for fill in fills for at in fill.sent_ns
     ]
     clock = time_scale(max(times) - begin)
-    size = byte_scale(max(levels))
+    most = max(w + m for w, m in zip(waiting, moving, strict=True))
+    size = byte_scale(most)
     figure = blank(theme, x=f"time, {clock.unit}", y=f"in buckets, {size.unit}")
-    figure.add_scatter(
-        x=[0.0, *clock([t - begin for t in times])],
-        y=[0.0, *size(levels)],
-        name="waiting in buckets",
-        mode="lines",
-        fill="tozeroy",
-        line={"shape": "hv", "width": 1.5, "color": MEMORY["buckets"][theme]},
-        customdata=[format_bytes(v) for v in (0, *levels)],
-        hovertemplate="%{customdata} wait<extra></extra>",
-    )
+    x = [0.0, *clock([t - begin for t in times])]
+    swatches = MEMORY["buckets"], OPS["reduce_scatter"]
+    for name, values, swatch in zip(NAMES, (waiting, moving), swatches, strict=True):
+        figure.add_scatter(
+            x=x,
+            y=[0.0, *size(values)],
+            name=name,
+            mode="lines",
+            stackgroup="buckets",
+            line={"shape": "hv", "width": 1, "color": swatch[theme]},
+            customdata=[format_bytes(v) for v in (0, *values)],
+            hovertemplate=f"{name}: %{{customdata}}<extra></extra>",
+        )
     few = len(sent) <= MAX_LABELS
     figure.add_scatter(
         x=clock([at for at, _, _ in sent]),
@@ -54,25 +59,30 @@ def buckets(trace: Trace, rank: int, theme: Theme) -> Drawing:
         ],
         hovertemplate="%{customdata}<extra></extra>",
     )
-    figure.update_yaxes(range=[0, 1.22 * max(levels) / size.size])
-    return Drawing(figure, _sentence(rank, [nbytes for _, _, nbytes in sent], max(levels)))
+    figure.update_yaxes(range=[0, 1.22 * most / size.size])
+    return Drawing(figure, _sentence(rank, [nbytes for _, _, nbytes in sent], max(waiting)))
 
 
-def _total(fills: Sequence[BucketFill]) -> tuple[list[int], list[int]]:
-    """The bytes in all buckets together, after each change; fills before takings at one moment."""
-    changes: list[tuple[int, int]] = []
+def _total(fills: Sequence[BucketFill]) -> tuple[list[int], list[int], list[int]]:
+    """Bytes that wait in all buckets, and that are on their way, after each change.
+
+    At one moment what has arrived goes first, then come fills, then takings.
+    """
+    changes: list[tuple[int, int, int, int]] = []
     for fill in fills:
         before = 0
         for time, level in zip(fill.times_ns, fill.nbytes, strict=True):
-            changes.append((time, level - before))
+            changes.append((time, 1, level - before, 0) if level else (time, 2, -before, before))
             before = level
-    changes.sort(key=lambda change: (change[0], change[1] < 0))
-    times, levels, level = [], [], 0
-    for time, change in changes:
-        level += change
+        for at, done in zip(fill.sent_ns, fill.done_ns, strict=False):
+            order = 0 if done > at else 3
+            changes.append((done, order, 0, -_level_before(fill, at)))
+    times, waiting, moving = [], [0], [0]
+    for time, _, waits, moves in sorted(changes):
         times.append(time)
-        levels.append(level)
-    return times, levels
+        waiting.append(waiting[-1] + waits)
+        moving.append(moving[-1] + moves)
+    return times, waiting[1:], moving[1:]
 
 
 def _level_before(fill: BucketFill, at: int) -> int:

@@ -15,7 +15,9 @@ from zerosim.trace import Trace
 from zerosim.units import format_ns
 
 MAX_BARS: Final = 600
-"""More than that are no bars any more: the timeline of a kept run zooms."""
+"""Beyond so many, neighbours of one kind are drawn as one bar: the timeline of a kept run zooms."""
+_NEAR: Final = 1 / 500
+"""Share of the step by which neighbours may be apart."""
 _LABEL_FROM: Final = 0.028
 """Share of the step from which a bar has room for its name."""
 _ROW_PX: Final = 34
@@ -35,12 +37,31 @@ def lanes(trace: Trace, rank: int, theme: Theme) -> Drawing:
     )
     if rows.is_empty():
         return nothing(theme, f"Rank {rank} has no complete step to draw.")
-    if rows.height > MAX_BARS:
-        return nothing(
-            theme,
-            f"A step has {rows.height:,} ops: keep it as a run to see them on a timeline that zooms.",
-        )
-    return Drawing(_drawn(rows, theme), _sentence(rows, rank, step))
+    if rows.height <= MAX_BARS:
+        return Drawing(_drawn(rows, theme), _sentence(rows, rank, step))
+    return Drawing(
+        _drawn(_joined(rows), theme),
+        f"{_sentence(rows, rank, step)} Neighbours of one kind are drawn as one bar: keep it as a run "
+        "to see each on a timeline that zooms.",
+    )
+
+
+def _joined(rows: pl.DataFrame) -> pl.DataFrame:
+    """Neighbours of one stream and kind as one bar, named by the first and the last."""
+    near = _NEAR * (max(rows["end_ns"].to_list()) - min(rows["start_ns"].to_list()))
+    start, before = pl.col("start_ns"), pl.col("end_ns").cum_max().shift(1).over("stream")
+    other = (pl.col("kind") != pl.col("kind").shift(1).over("stream")) | (start > before + near)
+    runs = rows.sort("stream", "start_ns", maintain_order=True).with_columns(
+        run=other.fill_null(value=True).cum_sum()
+    )
+    first, last = pl.col("name").first(), pl.col("name").last()
+    joined = runs.group_by("stream", "kind", "run", maintain_order=True).agg(
+        name=pl.when(pl.len() == 1).then(first).otherwise(pl.format("{} to {}", first, last)),
+        start_ns=pl.col("start_ns").min(),
+        end_ns=pl.col("end_ns").max(),
+    )
+    order = {stream: i for i, stream in enumerate(rows["stream"].unique(maintain_order=True))}
+    return joined.sort(pl.col("stream").replace_strict(order), "start_ns").drop("run")
 
 
 def _drawn(rows: pl.DataFrame, theme: Theme) -> Any:  # noqa: ANN401 - a plotly figure

@@ -22,7 +22,7 @@
     },
     nav(pathname) {
       const here = "/" + String(pathname || "/").split("/")[1];
-      return ["/", "/learn", "/explore", "/compare", "/runs"].map((path) =>
+      return ["/", "/learn", "/simulate", "/explore", "/compare", "/runs"].map((path) =>
         path === here ? "zs-nav zs-here" : "zs-nav",
       );
     },
@@ -37,11 +37,24 @@
     selectionShown(selected, tab) {
       return tab === "selection" ? selected : dash_clientside.no_update;
     },
-    keepScenario(words, view, start) {
+    // A number as people say it beside its unit, and whether a field is at its default.
+    fieldTold(value, unit, standard) {
+      const text = value || "";
+      const row = text === (standard || "") ? "zs-field" : "zs-field zs-changed";
+      const number = unit ? Number(text.replaceAll(",", "")) : NaN;
+      if (!(number >= 1e4)) return [unit || "", row];
+      if (number >= 2 ** 62) return ["no limit", row];
+      const [size, letter] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(
+        ([size]) => number >= size,
+      );
+      return [`${Number((number / size).toPrecision(3))} ${letter} ${unit}`, row];
+    },
+    keepScenario(words, view, shown, start) {
       const query = new URLSearchParams();
       if (start[0] !== "lesson-zero3") query.set("preset", start[0]);
       if (words && words.length) query.set("set", words.join(" "));
       if (view !== "step") query.set("view", view);
+      if (shown !== "steady") query.set("shown", shown);
       const text = query.toString();
       history.replaceState(history.state, "", location.pathname + (text ? "?" + text : ""));
       return view;
@@ -52,6 +65,9 @@
       const kept = (words || []).filter((word) => !word.startsWith("schedule"));
       // Another preset is a fresh start; another schedule keeps model and machine.
       if (preset === start[0]) query.set("set", ["schedule=" + schedule, ...kept].join(" "));
+      // What is looked at stays open.
+      const now = new URLSearchParams(location.search);
+      for (const name of ["view", "shown"]) if (now.has(name)) query.set(name, now.get(name));
       return "/simulate?" + query;
     },
     openRun(chosen, now) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +13,12 @@ from zerosim_app.components.attributes import wild
 
 CONTROL: Final = "sim-field"
 """The type in the ids of all controls: `{"type": CONTROL, "path": "schedule.prefetch"}`."""
+ROW: Final = "sim-row"
+UNIT: Final = "sim-unit"
+"""The types of a control's row and of its unit, which the browser keeps up with what is typed."""
+LONG: Final = 10_000
+"""Numbers from here on are written in groups of three digits."""
+_GROUPED: Final = re.compile(r"-?\d{1,3}(,\d{3})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +42,26 @@ class Field:
 
 def control(field: Field) -> html.Div:
     """A row: the name, a control that holds the value as text, the unit, what it does, its default."""
-    value = text_of(field.value)
-    shown = f"default {text_of(field.default) or 'none'}"
+    value, default = shown_of(field.value), shown_of(field.default)
+    told = f"default {default or 'none'}"
     return html.Div(
         [
             html.Label(html.Code(field.name), className="zs-field-name"),
             _input(field, value),
-            html.Span(field.unit, className="zs-note zs-field-unit"),
             html.Span(
-                [html.Span(f"{_sentence(field.says)} "), html.Span(shown, className="zs-default")],
+                field.unit,
+                id={"type": UNIT, "path": field.path},
+                className="zs-note zs-field-unit",
+                **wild({"data-unit": field.unit}),
+            ),
+            html.Span(
+                [html.Span(f"{_sentence(field.says)} "), html.Span(told, className="zs-default")],
                 className="zs-field-says",
             ),
         ],
-        className="zs-field" if value == text_of(field.default) else "zs-field zs-changed",
+        id={"type": ROW, "path": field.path},
+        className="zs-field" if value == default else "zs-field zs-changed",
+        **wild({"data-default": default}),
     )
 
 
@@ -58,10 +72,10 @@ def _input(field: Field, value: str) -> dmc.Select | dmc.TextInput:
     if not choices and field.kinds == (bool,):
         choices = ["true", "false"]
     if choices:
-        known = choices if value in choices else [*choices, value]
+        also = [v for v in dict.fromkeys((text_of(field.default), value)) if v not in choices]
         return dmc.Select(
             id=id_,
-            data=known,
+            data=[{"value": v, "label": v or "none"} for v in (*choices, *also)],
             value=value,
             allowDeselect=False,
             size="xs",
@@ -69,9 +83,21 @@ def _input(field: Field, value: str) -> dmc.Select | dmc.TextInput:
             **named,
         )
     return dmc.TextInput(
-        id=id_, value=value, placeholder=text_of(field.default) or "none", debounce=500, size="xs",
+        id=id_, value=value, placeholder=shown_of(field.default) or "none", debounce=500, size="xs",
         **named,
     )  # fmt: skip
+
+
+def shown_of(value: object) -> str:
+    """A value as the form writes it: `500,000,000`."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= LONG:
+        return f"{value:,}"
+    return text_of(value)
+
+
+def plain(text: str) -> str:
+    """What the form wrote, as `--set` reads it: `500000000`."""
+    return text.replace(",", "") if _GROUPED.fullmatch(text) else text
 
 
 def text_of(value: object) -> str:

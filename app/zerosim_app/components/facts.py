@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from dash import html
 
 from zerosim.errors import ZerosimError
-from zerosim.scenario import Scenario, convention_of
+from zerosim.scenario import Scenario, cluster_of, convention_of
 from zerosim.trace import Trace
 from zerosim.units import format_bytes, format_ns
 from zerosim_app.components.cards import tile
+
+FULL: Final = 100
+"""Per cent of a device's memory."""
 
 
 def tiles(summary: Mapping[str, Any], scenario: Mapping[str, Any] | None = None) -> html.Div:
@@ -33,9 +36,24 @@ def tiles(summary: Mapping[str, Any], scenario: Mapping[str, Any] | None = None)
             tile("Peak memory", format_bytes(summary["peak_bytes"]), _memory(summary, scenario)),
             tile("Bytes sent", format_bytes(summary["bytes_sent"]), "one rank, one step"),
             tile("MFU", percent(summary["mfu"]), f"{percent(causal)} causal" if causal else ""),
+            *([] if scenario is None else _fits(summary, scenario)),
         ],
         className="zs-tiles",
     )
+
+
+def _fits(summary: Mapping[str, Any], scenario: Mapping[str, Any]) -> list[html.Div]:
+    """Whether the peak is within the memory of the scenario's device; nothing if that is unknown."""
+    peak = summary.get("peak_reserved_bytes") or summary["peak_bytes"]
+    try:
+        device = cluster_of(Scenario.from_dict(scenario)).device
+    except ZerosimError:
+        return []
+    if peak is None or summary.get("source") != "simulated":
+        return []
+    share = 100 * peak / device.memory_bytes
+    note = f"{share:.1f} % of {format_bytes(device.memory_bytes)}"
+    return [tile(f"Fits {device.name}", "yes" if share <= FULL else "no", note)]
 
 
 def _memory(summary: Mapping[str, Any], scenario: Mapping[str, Any] | None) -> str:

@@ -2,70 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import dash
 import dash_mantine_components as dmc
-from dash import ALL, ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
+from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from zerosim.errors import ZerosimError
 from zerosim.figures.palette import Theme
-from zerosim.hardware import MACHINES
-from zerosim.memory.conventions import CONVENTIONS
-from zerosim.scenario import PRESETS, Scenario, load_scenario
-from zerosim.scenario.codec import SECTIONS
-from zerosim.scenario.sections import ATTENTIONS, CHECKPOINTING
+from zerosim.scenario import PRESETS, load_scenario
 from zerosim.schedules import SCHEDULES
 from zerosim.schedules.knobs import knobs
-from zerosim.units import DTYPE_BYTES
 from zerosim_app.components.attributes import wild
-from zerosim_app.components.cards import heading, page, panel, problem
-from zerosim_app.components.controls import CONTROL, Field, control, text_of
-from zerosim_app.components.preview import VIEWS, preview
+from zerosim_app.components.cards import heading, page, problem
+from zerosim_app.components.controls import CONTROL, ROW, UNIT, plain, text_of
+from zerosim_app.components.preview import SHOWN, VIEWS, preview
+from zerosim_app.components.scenario_form import choice, knobs_of, rest
 from zerosim_app.intake import keep
 from zerosim_app.shelf import shelf
-from zerosim_app.urlstate import ExploreState, SimulateState, address, decode
+from zerosim_app.urlstate import ExploreState, Shown, SimulateState, View, address, decode
 
 FIRST: Final = "lesson-zero3"
 _LEAD: Final = (
     "Choose a schedule, turn its knobs, and see what comes of it. Knobs have the engine's own names "
     "and defaults; keep what you like as a run."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A field of the scenario's other sections that the form has: where, what it means, its choices."""
-
-    path: str
-    says: str
-    unit: str = ""
-    choices: tuple[Any, ...] = ()
-
-
-FIELDS: Final = (
-    Shown("workload.layers", "layers, or blocks of a transformer", "layers"),
-    Shown("workload.hidden", "width of a layer", "elements"),
-    Shown("workload.seq", "tokens of a sequence", "tokens"),
-    Shown("workload.micro_batch", "sequences of a rank and micro-batch", "sequences"),
-    Shown("workload.micro_batches", "micro-batches of a step (gradient accumulation)"),
-    Shown("workload.checkpointing", "activation checkpointing", choices=CHECKPOINTING),
-    Shown("workload.attention", "whether attention keeps its scores", choices=ATTENTIONS),
-    Shown("cluster.name", "the machine", choices=tuple(MACHINES)),
-    Shown("cluster.world_size", "ranks that share the model", "ranks"),
-    Shown(
-        "numerics.convention",
-        "byte convention; sets dtypes and optimizer, which override it",
-        choices=tuple(CONVENTIONS),
-    ),
-    Shown("numerics.dtype", "parameters as they compute", choices=tuple(DTYPE_BYTES)[:4]),
-    Shown("numerics.storage_dtype", "parameters as they are stored; none: as they compute"),
-    Shown("numerics.reduce_dtype", "gradients as they are reduced; none: as they are made"),
-    Shown("numerics.optimizer", "optimizer, with a float32 master copy of 16-bit parameters"),
-    Shown("run.allocator", "whether reserved memory is followed", choices=("caching",)),
-    Shown("run.steps", "training steps; engines warm up in the first", "steps"),
 )
 
 
@@ -82,16 +43,11 @@ def layout(**query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever t
         wrong,
         html.Div(
             [
-                html.Div([_choice(preset, scenario), _knobs(scenario), _rest(scenario)],
+                html.Div([choice(preset, scenario), knobs_of(scenario), rest(scenario)],
                          className="zs-stack zs-form"),
                 html.Section(
                     [
-                        dmc.SegmentedControl(
-                            id="sim-view",
-                            data=[{"value": k, "label": v} for k, v in VIEWS.items()],
-                            value=state.view,
-                            **wild({"aria-label": "What to show"}),
-                        ),
+                        _views(state),
                         html.Div(id="sim-preview", className="zs-stack zs-tab"),
                     ],
                     className="zs-panel",
@@ -119,6 +75,7 @@ def register(app: Dash) -> None:
         Output("sim-preview", "children"),
         Input("sim-words", "data"),
         Input("sim-view", "value"),
+        Input("sim-shown", "value"),
         Input("theme", "data"),
         State("sim-start", "data"),
     )(show)
@@ -136,8 +93,17 @@ def register(app: Dash) -> None:
         Output("sim-view", "data-kept"),
         Input("sim-words", "data"),
         Input("sim-view", "value"),
+        Input("sim-shown", "value"),
         State("sim-start", "data"),
         prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("zs", "fieldTold"),
+        Output({"type": UNIT, "path": MATCH}, "children"),
+        Output({"type": ROW, "path": MATCH}, "className"),
+        Input({"type": CONTROL, "path": MATCH}, "value"),
+        State({"type": UNIT, "path": MATCH}, "data-unit"),
+        State({"type": ROW, "path": MATCH}, "data-default"),
     )
     app.clientside_callback(
         ClientsideFunction("zs", "openScenario"),
@@ -155,19 +121,30 @@ def collect(values: list[str | None], ids: list[dict[str, str]], start: list[str
     preset, schedule = start
     words = _picked(preset, schedule)
     base = load_scenario(preset, words).to_dict()
+    texts = {f"schedule.{k.name}" for k in knobs(SCHEDULES[schedule].options) if str in k.kinds}
+    texts.add("workload.sizes")
     for id_, value in zip(ids, values, strict=True):
         section, _, name = id_["path"].partition(".")
         text = (value or "").strip()
+        text = text if id_["path"] in texts else plain(text)
         if text != text_of(base[section].get(name)):
             words.append(f"{id_['path']}={text or 'none'}")
     return words
 
 
-def show(words: list[str], view: str, theme: str, start: list[str]) -> list[Component]:
-    """What comes of the scenario: figures and the view that is open."""
+def show(
+    words: list[str], view: View, shown: Shown, theme: str, start: list[str]
+) -> list[Component]:
+    """What comes of the scenario: figures and the view that is open, of the steps that are shown."""
     colours: Theme = "dark" if theme == "dark" else "light"
+
+    def longer(steps: int) -> str:
+        kept = [word for word in words if not word.startswith("run.steps=")]
+        more = " ".join([*kept, f"run.steps={steps}"])
+        return address("/simulate", SimulateState(start[0], more, view, shown))
+
     try:
-        return preview(load_scenario(start[0], words), view, colours)
+        return preview(load_scenario(start[0], words), view, colours, shown, longer)
     except ZerosimError as error:
         return [problem(str(error))]
 
@@ -204,58 +181,23 @@ def _keep() -> html.Div:
     )  # fmt: skip
 
 
-def _choice(preset: str, scenario: Scenario) -> html.Section:
-    schedule = scenario.schedule.name
-    return panel(
-        "Scenario",
-        html.Div(
-            [
-                dmc.Select(
-                    id="sim-preset", label="Start from", data=list(PRESETS), value=preset,
-                    searchable=True, allowDeselect=False,
-                ),
-                dmc.Select(
-                    id="sim-schedule", label="Schedule", data=list(SCHEDULES), value=schedule,
-                    searchable=True, allowDeselect=False, maxDropdownHeight=420,
-                ),
-            ],
-            className="zs-two",
-        ),
-        html.P(f"{schedule}: {SCHEDULES[schedule].summary}.", className="zs-note"),
-    )  # fmt: skip
-
-
-def _knobs(scenario: Scenario) -> html.Section:
-    """The knobs of the scenario's schedule."""
-    section = scenario.schedule
-    given = SCHEDULES[section.name].options(**section.options)
-    found = knobs(SCHEDULES[section.name].options)
-    rows = [
-        control(
-            Field(
-                f"schedule.{knob.name}",
-                knob.says,
-                knob.default,
-                getattr(given, knob.name),
-                knob.unit,
-                knob.kinds,
-                knob.choices,
-            )
-        )
-        for knob in found
-    ]
-    return panel("Knobs of the schedule", *rows, note=f"{len(found)} of {section.name}")
-
-
-def _rest(scenario: Scenario) -> html.Section:
-    """The fields of model, machine, numerics and run that are turned most."""
-    record = scenario.to_dict()
-    rows = []
-    for shown in FIELDS:
-        section, _, name = shown.path.partition(".")
-        default = next(f.default for f in fields(SECTIONS[section]) if f.name == name)
-        value = record[section].get(name)
-        rows.append(
-            control(Field(shown.path, shown.says, default, value, shown.unit, (), shown.choices))
-        )
-    return panel("Model, machine and numerics", *rows)
+def _views(state: SimulateState) -> html.Div:
+    """What to show of which step."""
+    return html.Div(
+        [
+            dmc.SegmentedControl(
+                id="sim-view",
+                data=[{"value": k, "label": v} for k, v in VIEWS.items()],
+                value=state.view,
+                **wild({"aria-label": "What to show"}),
+            ),
+            dmc.SegmentedControl(
+                id="sim-shown",
+                data=[{"value": k, "label": v} for k, v in SHOWN.items()],
+                value=state.shown,
+                size="xs",
+                **wild({"aria-label": "Of which step"}),
+            ),
+        ],
+        className="zs-row",
+    )

@@ -1,4 +1,4 @@
-"""Start: what this is, three doors, the latest runs, and the two commands for the shell."""
+"""Start: what this is, four doors, the latest runs, and the two commands for the shell."""
 
 from __future__ import annotations
 
@@ -55,6 +55,10 @@ def _doors(entries: tuple[Entry, ...]) -> list[dcc.Link]:
             "ZeRO-3 step by step: which GPU holds what, when it is gathered and when it is freed.",
         ),
         _door(
+            "Simulate", "/simulate", "zs-door-simulate",
+            "Pick DDP, FSDP, DeepSpeed, ColossalAI or Megatron, turn its knobs, and see what they cost.",
+        ),
+        _door(
             "Open an example", address("/explore", ExploreState(run=first)), "zs-door-explore",
             "A training step on a timeline you can zoom: what overlaps, what waits, what it costs.",
         ),
@@ -78,7 +82,8 @@ def _door(title: str, href: str, look: str, text: str) -> dcc.Link:
 
 def _recent(entries: tuple[Entry, ...]) -> html.Div:
     usable = [entry for entry in entries if entry.meta is not None]
-    newest = sorted(usable, key=lambda e: (e.is_example, -_age(e)))[:_RECENT]
+    newest = sorted((e for e in usable if not e.is_example), key=lambda e: -_age(e))[:_RECENT]
+    newest += [e for e in usable if e.is_example]
     if not newest:
         return html.Div("No runs yet.", className="zs-empty")
     rows = [

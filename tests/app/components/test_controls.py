@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zerosim_app.components.controls import Field, control, text_of
+from zerosim_app.components.controls import Field, control, plain, shown_of, text_of
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_a_switch_offers_both_ways(tree: Any) -> None:
         control(Field("schedule.overlap", "whether it overlaps", True, False, kinds=(bool,)))
     )
     (choice,) = [p for p in row.parts if getattr(p, "data", None)]
-    assert (choice.data, choice.value) == (["true", "false"], "false")
+    assert ([o["value"] for o in choice.data], choice.value) == (["true", "false"], "false")
     assert "default true" in row.text
     assert row.named("zs-changed")
 
@@ -29,7 +29,20 @@ def test_a_switch_offers_both_ways(tree: Any) -> None:
 def test_a_value_that_is_no_choice_stays_visible(tree: Any) -> None:
     row = tree(control(Field("a.b", "some choice", "x", "z", choices=("x", "y"))))
     (choice,) = [p for p in row.parts if getattr(p, "data", None)]
-    assert choice.data == ["x", "y", "z"]
+    assert [option["value"] for option in choice.data] == ["x", "y", "z"]
+
+
+def test_a_choice_without_a_default_can_be_taken_back(tree: Any) -> None:
+    row = tree(control(Field("a.b", "some choice", None, "x", choices=("x",))))
+    (choice,) = [p for p in row.parts if getattr(p, "data", None)]
+    assert choice.data == [{"value": "x", "label": "x"}, {"value": "", "label": "none"}]
+
+
+def test_large_numbers_are_written_in_groups_and_read_back(tree: Any) -> None:
+    row = tree(control(Field("a.size", "how large", 500_000_000, 7_000, "elements", (int,))))
+    assert "default 500,000,000" in row.text
+    assert (shown_of(7_000), shown_of(12_345), shown_of(True)) == ("7000", "12,345", "true")
+    assert (plain("500,000,000"), plain("5e8"), plain("25,1")) == ("500000000", "5e8", "25,1")
 
 
 def test_a_number_has_its_unit_and_none_is_an_empty_field(tree: Any) -> None:

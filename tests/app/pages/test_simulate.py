@@ -10,10 +10,11 @@ from dash import Dash, no_update
 from zerosim.scenario import load_scenario
 from zerosim.schedules import SCHEDULES
 from zerosim.schedules.knobs import knobs
-from zerosim_app.components.controls import CONTROL, text_of
+from zerosim_app.components.controls import CONTROL, shown_of
 from zerosim_app.components.preview import VIEWS
 from zerosim_app.pages.simulate import collect, keep_run, layout, show
 from zerosim_app.shelf import shelf
+from zerosim_app.urlstate import View
 
 START = ["lesson-zero3", "zero3"]
 
@@ -33,7 +34,7 @@ def test_every_knob_of_the_schedule_is_there_with_default_and_unit(
     controls = inputs(page)
     for knob in knobs(SCHEDULES[schedule].options):
         assert f"schedule.{knob.name}" in controls
-        assert f"default {text_of(knob.default) or 'none'}" in page.text
+        assert f"default {shown_of(knob.default) or 'none'}" in page.text
         assert knob.unit in page.text
 
 
@@ -74,7 +75,9 @@ def test_a_byte_convention_sets_what_the_form_does_not_say() -> None:
 
 
 def test_a_caching_allocator_draws_what_is_reserved(tree: Any) -> None:
-    assert "are reserved" in tree(show(["allocator=caching"], "memory", "light", START)).text
+    assert (
+        "are reserved" in tree(show(["allocator=caching"], "memory", "steady", "light", START)).text
+    )
 
 
 def test_another_schedule_than_the_presets_is_a_word_too() -> None:
@@ -87,19 +90,19 @@ def test_another_schedule_than_the_presets_is_a_word_too() -> None:
 
 @pytest.mark.parametrize("schedule", list(SCHEDULES))
 @pytest.mark.parametrize("view", list(VIEWS))
-def test_every_view_of_every_schedule_shows_something(tree: Any, schedule: str, view: str) -> None:
-    shown = tree(show([f"schedule={schedule}", "steps=3"], view, "light", START))
+def test_every_view_of_every_schedule_shows_something(tree: Any, schedule: str, view: View) -> None:
+    shown = tree(show([f"schedule={schedule}", "steps=3"], view, "steady", "light", START))
     assert "This cannot be shown." not in shown.text
     assert "Order of a rank" in shown.text
 
 
 def test_a_knob_that_the_schedule_refuses_is_a_sentence(tree: Any) -> None:
-    shown = tree(show(["prefetch=2", "in_flight=1"], "step", "dark", START))
+    shown = tree(show(["prefetch=2", "in_flight=1"], "step", "steady", "dark", START))
     assert "schedule.in_flight is 1 with prefetch 2" in shown.text
 
 
 def test_too_large_a_scenario_is_not_simulated_while_someone_types(tree: Any) -> None:
-    assert "keep it as a run" in tree(show(["layers=9000"], "step", "dark", START)).text
+    assert "keep it as a run" in tree(show(["layers=9000"], "step", "steady", "dark", START)).text
 
 
 def test_a_kept_scenario_is_a_run_and_opens(serving: Dash) -> None:
@@ -117,3 +120,41 @@ def test_nothing_is_kept_before_the_button_or_if_it_makes_no_sense(serving: Dash
     href, said = keep_run(1, "", ["layers=0"], START)
     assert href is no_update
     assert said.startswith("workload.layers is 0")
+
+
+def test_numbers_in_groups_are_no_change_and_lists_of_numbers_stay_lists() -> None:
+    ids = [{"type": CONTROL, "path": "schedule.reduce_bucket_size"}]
+    assert collect(["500,000,000"], ids, ["lesson-zero3", "deepspeed-2"]) == [
+        "schedule=deepspeed-2"
+    ]
+    caps = [{"type": CONTROL, "path": "schedule.bucket_cap_mb_list"}]
+    assert collect(["25,100"], caps, ["lesson-zero3", "ddp"]) == [
+        "schedule=ddp",
+        "schedule.bucket_cap_mb_list=25,100",
+    ]
+
+
+def test_the_link_to_more_steps_keeps_what_the_address_says(tree: Any) -> None:
+    shown = tree(show(["schedule=ddp"], "buckets", "first", "light", START))
+    assert (
+        "/simulate?preset=lesson-zero3&set=schedule%3Dddp+run.steps%3D2&view=buckets&shown=first"
+        in shown.hrefs()
+    )
+
+
+def test_the_engine_is_told_of_and_presets_say_what_they_are(serving: Dash, tree: Any) -> None:
+    del serving
+    page = tree(layout(set="schedule=deepspeed-2"))
+    assert "DeepSpeed: flat gradient slices too." in page.text
+    assert "docs/schedules/deepspeed-1-2.md" in page.text
+    (presets,) = [p for p in page.parts if getattr(p, "id", None) == "sim-preset"]
+    says = {option["value"]: option["says"] for option in presets.data}
+    assert says["gpt2-1.5b"] == "48 layers, 16 ranks of dgx-h100, zero3"
+    assert says["five-parameters-old"] == "5 parameters, 8 ranks of dgx-a100, colossalai-2-old"
+
+
+def test_a_list_of_parameters_has_sizes_and_no_layers(serving: Dash, tree: Any) -> None:
+    del serving
+    assert "workload.layers" not in inputs(tree(layout(preset="five-parameters")))
+    assert "workload.sizes" in inputs(tree(layout(preset="five-parameters")))
+    assert "workload.sizes" not in inputs(tree(layout()))

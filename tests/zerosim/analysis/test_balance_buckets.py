@@ -63,14 +63,16 @@ def sent(bucket: int, start: int, end: int, **more: Any) -> dict[str, Any]:
 
 def test_a_bucket_grows_with_each_fill_and_is_empty_once_sent(make_run: Any) -> None:
     trace = make_run([fill(0, 0, 2, 100), fill(0, 10, 12, 50), sent(0, 20, 40), fill(0, 50, 52, 7)])
-    assert bucket_fills(trace, 0) == (BucketFill(0, (2, 12, 20, 52), (100, 150, 0, 7), (20,)),)
+    assert bucket_fills(trace, 0) == (
+        BucketFill(0, (2, 12, 20, 52), (100, 150, 0, 7), (20,), (40,)),
+    )
 
 
 def test_buckets_fill_apart_and_stand_by_number(make_run: Any) -> None:
     trace = make_run([fill(1, 0, 2, 10), fill(0, 3, 4, 20), sent(1, 5, 9)])
     assert bucket_fills(trace, 0) == (
         BucketFill(0, (4,), (20,), ()),
-        BucketFill(1, (2, 5), (10, 0), (5,)),
+        BucketFill(1, (2, 5), (10, 0), (5,), (9,)),
     )
 
 

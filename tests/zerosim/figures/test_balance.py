@@ -20,7 +20,8 @@ def test_each_rank_has_a_bar_of_its_states(two: Trace) -> None:
 
 def test_the_sentence_names_the_rank_that_owns_most(two: Trace) -> None:
     assert states(two, "light").sentence == (
-        "Rank 1 owns the most, 12 kB, 1.20 times the mean; the least is 8 kB."
+        "Rank 1 owns the most, 12 kB, 1.20 times the mean; the least is 8 kB. "
+        "Of the optimizer states the largest share is 8 kB, 1.33 times the mean."
     )
 
 

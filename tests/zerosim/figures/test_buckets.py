@@ -32,13 +32,19 @@ def run_of(n_buckets: int) -> Trace:
 
 def test_the_line_rises_when_a_copy_ends_and_falls_when_the_collective_starts() -> None:
     line = buckets(run_of(2), 0, "light").figure.data[0]
-    assert list(line.x) == [0.0, 1.0, 4.0, 11.0, 14.0]
-    assert list(line.y) == [0.0, 100.0, 0.0, 100.0, 0.0]
+    assert list(line.x) == [0.0, 1.0, 4.0, 8.0, 11.0, 14.0, 18.0]
+    assert list(line.y) == [0.0, 100.0, 0.0, 0.0, 100.0, 0.0, 0.0]
     assert line.line.shape == "hv"
 
 
+def test_what_is_taken_is_on_its_way_until_its_collective_ends() -> None:
+    line = buckets(run_of(2), 0, "light").figure.data[1]
+    assert (line.name, line.stackgroup) == ("on its way", "buckets")
+    assert list(line.y) == [0.0, 0.0, 100.0, 0.0, 0.0, 100.0, 0.0]
+
+
 def test_each_taking_is_a_point_as_high_as_its_bucket() -> None:
-    points = buckets(run_of(2), 0, "light").figure.data[1]
+    points = buckets(run_of(2), 0, "light").figure.data[2]
     assert list(points.x) == [4.0, 14.0]
     assert list(points.y) == [100.0, 100.0]
     assert list(points.text) == ["bucket 0", "bucket 1"]
@@ -53,7 +59,7 @@ def test_the_sentence_counts_buckets() -> None:
 
 
 def test_many_buckets_are_points_without_labels() -> None:
-    points = buckets(run_of(MAX_LABELS + 1), 0, "light").figure.data[1]
+    points = buckets(run_of(MAX_LABELS + 1), 0, "light").figure.data[2]
     assert points.text is None
     assert len(points.x) == MAX_LABELS + 1
 

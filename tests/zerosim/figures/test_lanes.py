@@ -29,10 +29,17 @@ def test_its_sentence_counts_ops_and_streams() -> None:
     assert sentence == "Step 1 of rank 0: 15 ops on 3 streams in 23.3 ms."
 
 
-def test_too_many_ops_are_not_squeezed_into_bars() -> None:
-    many = run(load_scenario("lesson-zero3", ["layers=200"]))
-    sentence = lanes(many, 0, "light").sentence
-    assert int(sentence.split()[3].replace(",", "")) > MAX_BARS
+def test_neighbours_of_one_kind_are_one_bar_where_there_are_too_many() -> None:
+    drawn = lanes(run(load_scenario("lesson-zero3", ["layers=200", "prefetch=2"])), 0, "light")
+    bars = [
+        (name, y)
+        for t in drawn.figure.data
+        for (name, *_), y in zip(t.customdata, t.y, strict=True)
+    ]
+    assert ("B199 to B0", "compute") in bars
+    assert len(bars) < MAX_BARS
+    assert drawn.sentence.startswith("Step 1 of rank 0: 1000 ops on 3 streams in ")
+    assert "Neighbours of one kind are drawn as one bar" in drawn.sentence
 
 
 def test_a_rank_that_is_not_there_has_nothing_to_draw() -> None:
