@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -47,7 +48,7 @@ def compare(a: First, b: Second, json: Json = False) -> None:
     if accounts["a"] is not None and accounts["b"] is not None:
         print_table(("where the step goes", "a", "b"), _account_rows(accounts["a"], accounts["b"]))
     if result["residuals"]:
-        print_table(("largest differences", "rank", "a", "b"), _residual_rows(result["residuals"]))
+        print_table(("largest differences", "ranks", "a", "b"), _residual_rows(result["residuals"]))
 
 
 def _matched(result: Mapping[str, Any]) -> str:
@@ -71,15 +72,23 @@ def _account_rows(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[tuple[str,
 
 
 def _residual_rows(residuals: list[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Ranks with the same times share a row."""
+    alike: dict[tuple[str, int, int], list[int]] = {}
+    for r in residuals:
+        label = _short(f"{r['kind']} {'' if r['unit'] is None else r['unit']}")
+        alike.setdefault((label, r["a_ns"], r["b_ns"]), []).append(r["rank"])
     return [
-        (
-            _short(f"{r['kind']} {'' if r['unit'] is None else r['unit']}"),
-            str(r["rank"]),
-            format_ns(r["a_ns"]),
-            format_ns(r["b_ns"]),
-        )
-        for r in residuals[:MAX_RESIDUALS]
+        (label, _ranks(ranks), format_ns(a_ns), format_ns(b_ns))
+        for (label, a_ns, b_ns), ranks in islice(alike.items(), MAX_RESIDUALS)
     ]
+
+
+def _ranks(ranks: list[int]) -> str:
+    """`3`, `0-15`, or how many if they are no single run."""
+    first, last, n = min(ranks), max(ranks), len(set(ranks))
+    if n == 1:
+        return str(first)
+    return f"{first}-{last}" if last - first + 1 == n else f"{n} ranks"
 
 
 def _short(label: str) -> str:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from zerosim.cli import run
 from zerosim.cli.summary import fits_row, padding_row
 from zerosim.hardware import MACHINES
 
@@ -26,3 +30,15 @@ def test_an_unknown_peak_is_said_to_be_unknown() -> None:
 
 def test_padding_is_shown_as_elements_and_share() -> None:
     assert padding_row(1008, 1000) == ("padding", "8 of 1 k parameters (0.800%)")
+
+
+def test_ranks_that_differ_alike_share_a_row_of_a_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, word in (("a", "hidden=768"), ("b", "hidden=384")):
+        assert run(["simulate", "lesson-zero3", "--set", word, "-o", str(tmp_path / name)]) == 0
+    capsys.readouterr()
+    assert run(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    table = capsys.readouterr().out.partition("largest differences")[2].splitlines()
+    assert table[0].split() == ["ranks", "a", "b"]
+    assert [row.split()[2] for row in table[1:4]] == ["0-2", "0-2", "0-2"]
