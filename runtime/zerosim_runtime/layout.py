@@ -17,8 +17,8 @@ from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import Kind
 from zerosim.partition import padded
 from zerosim.plan import Op, Plan
-from zerosim.schedules import bucket as share
 from zerosim.schedules.bucket import Bucket, Part
+from zerosim.schedules.layers import forward_order
 from zerosim.workload import Unit, Workload
 from zerosim_runtime.replicas import Reduction, reductions_of
 
@@ -142,7 +142,7 @@ def _gathered_buckets(
     ops: Iterable[Op], workload: Workload, pieces: tuple[tuple[Piece, ...], ...], shards: int
 ) -> tuple[Bucket, ...]:
     """The buckets of the gathers after the update: parameters in forward order, until each is full."""
-    waiting = (piece for unit in share.forward_order(workload) for piece in reversed(pieces[unit]))
+    waiting = (piece for unit in forward_order(workload) for piece in reversed(pieces[unit]))
     buckets: list[Bucket] = []
     for op in ops:
         parts: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What the schedules share: layers as ops, gradient buckets, the sharded update, what a rank holds."""
+"""What the textbook schedules share: gradient buckets, the sharded update, what a rank holds."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from zerosim.numerics import Numerics
 from zerosim.partition import padded
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
 from zerosim.schedules import layers
-from zerosim.schedules.layers import backward_layers, forward_order, gradient_order
+from zerosim.schedules.layers import gradient_order
 from zerosim.workload import Layer, Workload
-
-__all__ = ["backward_layers", "forward_order", "gradient_order"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from zerosim.numerics import Numerics
 from zerosim.plan import Plan
 from zerosim.schedules import bucket as share
 from zerosim.schedules.knobs import knob
+from zerosim.schedules.layers import backward_layers, forward_order
 from zerosim.workload import Workload
 
 
@@ -55,7 +56,7 @@ def forward_backward(
             share.forward(
                 draft, layer, after=(gathered[layer.unit],) if layer.unit in gathered else ()
             )
-        for layer, complete in share.backward_layers(workload):
+        for layer, complete in backward_layers(workload):
             new = complete and (first or not keep_gradients)
             b = share.backward(draft, layer, gradients=new)
             if complete and (last or not keep_gradients):
@@ -74,7 +75,7 @@ def gather_updated(draft: share.Draft, cap_bytes: int | None, *, after: int) -> 
     needs: dict[int, int] = {}
     gathers = share.buckets(
         draft.workload,
-        share.forward_order(draft.workload),
+        forward_order(draft.workload),
         n_ranks=draft.n_ranks,
         element_bytes=draft.numerics.param_bytes,
         cap_bytes=cap_bytes,

@@ -12,6 +12,7 @@ from zerosim.partition import padded_unit
 from zerosim.plan import Allocation, Plan
 from zerosim.schedules import bucket as share
 from zerosim.schedules.knobs import knob
+from zerosim.schedules.layers import backward_layers
 from zerosim.workload import Workload
 
 
@@ -89,7 +90,7 @@ def _forward(draft: share.Draft, options: Zero3Options, gathers: _Gathers) -> No
 
 def _backward(draft: share.Draft, options: Zero3Options, gathers: _Gathers) -> list[int]:
     reductions: list[int] = []
-    layers = list(share.backward_layers(draft.workload))
+    layers = list(backward_layers(draft.workload))
     units = [layer.unit for layer, _ in layers]
     communicator = "world" if options.communicators == 1 else "world.gradients"
     for i, (layer, complete) in enumerate(layers):

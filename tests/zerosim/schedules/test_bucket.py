@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from zerosim.errors import ScenarioError
-from zerosim.schedules.bucket import buckets, forward_order, gradient_order
+from zerosim.schedules.bucket import buckets
+from zerosim.schedules.layers import forward_order, gradient_order
 from zerosim.workload import Layer, Parameter, Unit, Workload
 
 MIB = 2**20
