@@ -61,6 +61,7 @@ def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
         "largest_micro_batch": _found(micro_batch),
         "stages": stage_records(workload.n_params, plan.world_size, convention, limit),
         "ranks": [_ranks(footprint) for footprint in every],
+        "checkpointing": scenario.workload.checkpointing,
     }
 
 
@@ -106,6 +107,7 @@ def print_holding(record: dict[str, Any]) -> None:
             ("reserved", _reserved(record)),
             *_differing(record["ranks"]),
             ("fits", _fits(record)),
+            *_remedy(record),
             ("largest model", _largest_model(record)),
             *_largest_batch(record["largest_micro_batch"]),
         ]
@@ -163,6 +165,22 @@ def _fits(record: dict[str, Any]) -> str:
     held = record["peak_bytes" if by == "allocated" else "peak_reserved_bytes"]
     share = f"{held / record['memory_bytes']:.1%} of {format_bytes(record['memory_bytes'])}"
     return f"{'yes' if record['fits'] else 'no'}: {share} ({record['device']}), {by}"
+
+
+def _remedy(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """What makes most of a peak that does not fit smaller."""
+    if record["fits"]:
+        return []
+    kind = max(record["by_kind"], key=lambda name: record["by_kind"][name])
+    states = "optimizer states" if kind == "optimizer" else kind
+    share = f"{states} are {record['by_kind'][kind] / record['peak_bytes']:.0%} of it"
+    if kind in ("activations", "logits"):
+        full = kind == "logits" or record["checkpointing"] == "full"
+        what = "" if full else "--set checkpointing=full, or "
+        return [("most", f"{share}: {what}a smaller micro_batch or seq")]
+    if kind in ("parameters", "gradients", "optimizer"):
+        return [("most", f"{share}: more ranks, or a schedule that splits them")]
+    return [("most", f"{share}: see the schedule's knobs")]
 
 
 def _largest_model(record: dict[str, Any]) -> str:

@@ -7,7 +7,17 @@ from typing import Any, Final
 
 from zerosim.configs.deepspeed_keys import OTHER, ZERO
 from zerosim.configs.document import Document, Place
-from zerosim.configs.draft import AUTO, Draft, Leaf, Rule, checked, elsewhere, quiet, read
+from zerosim.configs.draft import (
+    AUTO,
+    Draft,
+    Leaf,
+    Rule,
+    checked,
+    elsewhere,
+    quiet,
+    read,
+    shown,
+)
 from zerosim.errors import ScenarioError
 from zerosim.schedules import SCHEDULES
 from zerosim.schedules.knobs import Knob, knobs
@@ -104,8 +114,10 @@ def _half(kind: str) -> Rule:
     def rule(leaf: Leaf) -> None:
         if checked(leaf, bool):
             leaf.draft.put("numerics.dtype", _HALVES[kind], leaf.place)
-        else:
-            quiet(leaf)
+            return
+        quiet(leaf)
+        if AUTO in leaf.place.key and leaf.draft.get("numerics.dtype") == "float32":
+            leaf.draft.put("numerics.dtype", "float32", leaf.place)
 
     return rule
 
@@ -132,7 +144,8 @@ def _filled(key: str, rule: Rule, auto: Mapping[str, tuple[Any, str]]) -> Rule:
         value, why = auto[short]
         if value is None:
             raise leaf.wrong(why)
-        place = Place(leaf.place.file, leaf.place.line, f"{leaf.place.key} auto → {value} ({why})")
+        key_says = f"{leaf.place.key} auto → {shown(value)} ({why})"
+        place = Place(leaf.place.file, leaf.place.line, key_says)
         rule(Leaf(leaf.draft, leaf.keys, value, place))
 
     return filled

@@ -156,7 +156,7 @@ def _checkpointing(document: Document, draft: Draft) -> None:
     elif "checkpointing" not in draft.asked:
         raise ScenarioError(
             f"{place} is '{mode}'{'' if 'mode' in table else f', the default of {ENGINE}'}: zerosim "
-            "does not model what it keeps; set checkpointing=none or full"
+            "does not model what it keeps; give --set checkpointing=none or full"
         )
 
 

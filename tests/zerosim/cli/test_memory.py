@@ -235,3 +235,23 @@ def test_bad_input_is_one_sentence(
     assert printed.out == ""
     assert printed.err.startswith(f"zerosim: {sentence}")
     assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        ("llama2-70b", "activations are 81% of it: --set checkpointing=full, or a smaller micro_b"),
+        (
+            "llama2-70b --set checkpointing=full --set micro_batch=40",
+            "activations are 92% of it: a smaller",
+        ),
+        ("llama2-70b --set schedule=ddp", "optimizer states are 67% of it: more ranks, or a"),
+        ("lesson-zero3 --set schedule=deepspeed-2", "buckets are 99% of it: see the schedule's k"),
+    ],
+)
+def test_what_does_not_fit_says_what_there_is_most_of(
+    arguments: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["memory", *arguments.split()]) == 0
+    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("most"))
+    assert line.split(maxsplit=1)[1].startswith(remedy)

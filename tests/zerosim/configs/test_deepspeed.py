@@ -42,7 +42,11 @@ def test_autos_of_the_trainer_are_its_defaults(origins: Origins) -> None:
     why = "default of transformers.TrainingArguments.per_device_train_batch_size"
     place = f"{LINE} 13: train_micro_batch_size_per_gpu auto → 8 ({why})"
     assert found["workload.micro_batch"] == (8, place)
-    assert found["numerics.dtype"] == ("float32", "default of DeepSpeed")
+    why = "default of transformers.TrainingArguments.bf16"
+    assert found["numerics.dtype"] == (
+        "float32",
+        f"{LINE} 2: bf16.enabled auto → false ({why})",
+    )
     assert origins(text, "micro_batch=3")["workload.micro_batch"] == (3, "--set")
 
 
