@@ -15,10 +15,9 @@ from zerosim.schedules.deepspeed12 import ipg
 from zerosim.schedules.deepspeed12.options import (
     DeepSpeedOptions,
     accumulated,
-    check_numerics,
-    communication_dtype,
 )
 from zerosim.schedules.deepspeed12.slots import Slot, defined, in_arrival
+from zerosim.schedules.deepspeed_dtypes import check_numerics, communication_dtype
 from zerosim.workload import Workload
 
 _ALIGNED_BYTES = 16
@@ -114,7 +113,7 @@ def layout(
         made=_made(groups, numerics.param_bytes),
         reductions=tuple(_reductions(bucket, owners, options) for bucket in buckets),
         kept=tuple(_kept(buckets, owners, each, numerics, options, n_ranks)),
-        dtype=communication_dtype(options, numerics),
+        dtype=communication_dtype(options.communication_data_type, numerics),
     )
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from zerosim.errors import ScenarioError
 from zerosim.numerics import Numerics
 from zerosim.schedules.deepspeed12.ipg import ALIGNMENT
+from zerosim.schedules.deepspeed_dtypes import DTYPES, check_dtypes
 from zerosim.schedules.knobs import knob
-
-_DTYPES: Final = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-"""DeepSpeed's names of the dtypes that it trains and communicates in, and torch's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +39,12 @@ class DeepSpeedOptions:
     parameter_alignment: bool = knob(False, "start each parameter at a multiple of 16 bytes")
     compute_grad_norm: bool = knob(True, "all-reduce the gradients' norm before the update")
     communication_data_type: str | None = knob(
-        None, "dtype in which gradients are reduced; none: that of the run", choices=(*_DTYPES,)
+        None, "dtype in which gradients are reduced; none: that of the run", choices=(*DTYPES,)
     )
     grad_accum_dtype: str | None = knob(
         None,
         "dtype in which ZeRO-2 accumulates gradients (section data_types); none: the gradients'",
-        choices=(*_DTYPES,),
+        choices=(*DTYPES,),
     )
     allgather_bucket_size: int = knob(
         500_000_000,
@@ -69,12 +66,7 @@ class DeepSpeedOptions:
                 f"schedule.allgather_bucket_size is {self.allgather_bucket_size}: DeepSpeed takes "
                 f"a multiple of nccl_start_alignment_factor, {ALIGNMENT}"
             )
-        for name in ("communication_data_type", "grad_accum_dtype"):
-            given = getattr(self, name)
-            if given not in (None, *_DTYPES):
-                raise ScenarioError(
-                    f"schedule.{name} is '{given}': DeepSpeed takes {', '.join(_DTYPES)}"
-                )
+        check_dtypes(self.communication_data_type, self.grad_accum_dtype)
 
 
 def accumulated(options: DeepSpeedOptions, numerics: Numerics) -> Numerics:
@@ -84,41 +76,6 @@ def accumulated(options: DeepSpeedOptions, numerics: Numerics) -> Numerics:
     own = numerics.reduce_dtype != numerics.grad_dtype
     return replace(
         numerics,
-        grad_dtype=_DTYPES[options.grad_accum_dtype],
+        grad_dtype=DTYPES[options.grad_accum_dtype],
         reduce_dtype=numerics.reduce_dtype if own else "",
     )
-
-
-def communication_dtype(options: DeepSpeedOptions, numerics: Numerics) -> str:
-    """The dtype in which gradients are reduced, by torch's name.
-
-    DeepSpeed's own default is the dtype of the run, whatever gradients are accumulated in.
-    """
-    if options.communication_data_type is not None:
-        return _DTYPES[options.communication_data_type]
-    own = numerics.reduce_dtype != numerics.grad_dtype
-    return numerics.reduce_dtype if own else numerics.dtype
-
-
-def check_numerics(stage: int, numerics: Numerics) -> None:
-    """Refuse dtypes that DeepSpeed does not train in, or in another optimizer than this one."""
-    if numerics.dtype not in _DTYPES.values():
-        raise ScenarioError(
-            f"numerics.dtype is '{numerics.dtype}': DeepSpeed trains in "
-            f"{', '.join(_DTYPES.values())}"
-        )
-    if numerics.storage_dtype != numerics.dtype:
-        raise ScenarioError(
-            f"numerics.storage_dtype is '{numerics.storage_dtype}': DeepSpeed stores parameters as "
-            f"they compute; leave it out"
-        )
-    if numerics.grad_dtype not in (numerics.dtype, "float32"):
-        raise ScenarioError(
-            f"numerics.grad_dtype is '{numerics.grad_dtype}': DeepSpeed accumulates gradients of "
-            f"{numerics.dtype} in {' or '.join(dict.fromkeys((numerics.dtype, 'float32')))}"
-        )
-    if stage == 1 and numerics.grad_dtype != numerics.dtype:
-        raise ScenarioError(
-            f"numerics.grad_dtype is '{numerics.grad_dtype}': deepspeed-1 would run DeepSpeed's "
-            f"BF16_Optimizer, which is not modelled; give {numerics.dtype}, or take deepspeed-2"
-        )

@@ -15,7 +15,7 @@ from zerosim.schedules.deepspeed3.modules import Tensor, model
 from zerosim.schedules.deepspeed3.options import DeepSpeed3Options
 from zerosim.schedules.deepspeed3.update import Update
 from zerosim.schedules.deepspeed3.walk import Walk
-from zerosim.schedules.deepspeed12.options import check_numerics
+from zerosim.schedules.deepspeed_dtypes import check_numerics
 from zerosim.workload import Workload
 
 __all__ = ["DeepSpeed3Options", "deepspeed_3"]

@@ -8,12 +8,11 @@ from typing import Final
 
 from zerosim.errors import ScenarioError
 from zerosim.numerics import Numerics
+from zerosim.schedules.deepspeed_dtypes import DTYPES, check_dtypes, communication_dtype
 from zerosim.schedules.knobs import knob
 
 _SMALL: Final = (0, 1, 30, 100, 1000)
 """Elements that matter to the small models of the property tests."""
-_DTYPES: Final = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-"""DeepSpeed's names of dtypes, and torch's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +110,12 @@ class DeepSpeed3Options:
         says="replaces torch's linear, so that a weight's gradient comes before its bias's, not after",
     )
     communication_data_type: str | None = knob(
-        None, "dtype in which gradients are reduced; none: that of the run", choices=(*_DTYPES,)
+        None, "dtype in which gradients are reduced; none: that of the run", choices=(*DTYPES,)
     )
     grad_accum_dtype: str | None = knob(
         None,
         "dtype in which gradient shards are kept (section data_types); none: that of the gradients",
-        choices=(*_DTYPES,),
+        choices=(*DTYPES,),
     )
     use_reentrant: bool = knob(
         default=False,
@@ -131,12 +130,7 @@ class DeepSpeed3Options:
                 raise ScenarioError(
                     f"schedule.{field.name} is {value}: DeepSpeed takes {least} or more"
                 )
-        for name in ("communication_data_type", "grad_accum_dtype"):
-            given = getattr(self, name)
-            if given not in (None, *_DTYPES):
-                raise ScenarioError(
-                    f"schedule.{name} is '{given}': DeepSpeed takes {', '.join(_DTYPES)}"
-                )
+        check_dtypes(self.communication_data_type, self.grad_accum_dtype)
 
     @property
     def prefetch(self) -> int:
@@ -150,11 +144,8 @@ class DeepSpeed3Options:
 
     def reduced_dtype(self, numerics: Numerics) -> str:
         """The dtype in which gradients are reduced: that of the run, whatever shards are kept in."""
-        if self.communication_data_type is not None:
-            return _DTYPES[self.communication_data_type]
-        own = numerics.reduce_dtype != numerics.grad_dtype
-        return numerics.reduce_dtype if own else numerics.dtype
+        return communication_dtype(self.communication_data_type, numerics)
 
     def kept_dtype(self, numerics: Numerics) -> str:
         """The dtype in which gradient shards are kept."""
-        return _DTYPES[self.grad_accum_dtype] if self.grad_accum_dtype else numerics.grad_dtype
+        return DTYPES[self.grad_accum_dtype] if self.grad_accum_dtype else numerics.grad_dtype

@@ -8,7 +8,6 @@ from tests.zerosim.schedules.deepspeed12.models import layers_of, plan
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.numerics import Numerics
 from zerosim.scenario import load_scenario
-from zerosim.schedules.deepspeed12.options import DeepSpeedOptions, communication_dtype
 
 
 def scenario(*words: str) -> None:
@@ -56,13 +55,3 @@ def test_accumulation_in_float32_can_be_asked_for_in_either_place() -> None:
     knob = plan(2, layers_of(4, 8), numerics=Numerics(), grad_accum_dtype="fp32")
     section = plan(2, layers_of(4, 8), numerics=Numerics("bfloat16", "float32"))
     assert knob == section
-
-
-def test_gradients_travel_in_the_dtype_of_the_run_unless_told_otherwise() -> None:
-    plain, accumulated = Numerics("bfloat16", "bfloat16"), Numerics("bfloat16", "float32")
-    reduced = Numerics("bfloat16", "bfloat16", reduce_dtype="float32")
-    default, wide = DeepSpeedOptions(), DeepSpeedOptions(communication_data_type="fp32")
-    assert communication_dtype(default, plain) == "bfloat16"
-    assert communication_dtype(default, accumulated) == "bfloat16"
-    assert communication_dtype(default, reduced) == "float32"
-    assert communication_dtype(wide, plain) == "float32"
