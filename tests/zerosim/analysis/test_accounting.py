@@ -124,7 +124,7 @@ ROW = st.tuples(
 @settings(deadline=None, max_examples=80)
 @given(rows=st.lists(ROW, max_size=14))
 def test_the_accounts_always_sum_to_the_step(rows: list[tuple[str, int, int, int, int]]) -> None:
-    from tests.zerosim.analysis.conftest import run_of  # noqa: PLC0415  fixtures do not mix with given
+    from tests.zerosim.analysis.conftest import run_of  # noqa: PLC0415 - fixtures do not mix with given
 
     trace = run_of(
         [

@@ -118,7 +118,7 @@ ROWS = st.lists(st.tuples(KINDS, st.integers(0, 60), st.integers(1, 30)), min_si
 def test_busy_times_equal_counting_nanoseconds(
     shift: int, rows: list[tuple[str, int, int]]
 ) -> None:
-    from tests.zerosim.analysis.conftest import run_of  # noqa: PLC0415  fixtures do not mix with given
+    from tests.zerosim.analysis.conftest import run_of  # noqa: PLC0415 - fixtures do not mix with given
 
     moments: dict[str, set[int]] = {"compute": set(), "comm": set(), "mem": set()}
     for kind, start, length in rows:

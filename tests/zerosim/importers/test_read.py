@@ -184,7 +184,7 @@ def test_damage_anywhere_ends_in_a_trace_or_a_sentence(
     try:
         trace = read([path])
     except TraceFileError as refusal:
-        assert "damaged.json" in str(refusal)  # noqa: PT017  either outcome is right
+        assert "damaged.json" in str(refusal)  # noqa: PT017 - either outcome is right
     else:
         assert trace.spans.height <= 2
 

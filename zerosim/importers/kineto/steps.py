@@ -14,7 +14,7 @@ def step_windows(marks: Iterable[Slice]) -> tuple[Window, ...]:
     longest: dict[int, Slice] = {}
     for mark in marks:
         number = mark.name.removeprefix(STEP)
-        if not number.isascii() or not number.isdigit() or len(number) > 9:  # noqa: PLR2004  fits i32
+        if not number.isascii() or not number.isdigit() or len(number) > 9:  # noqa: PLR2004 - fits i32
             continue
         step = int(number)
         seen = longest.get(step)

@@ -48,13 +48,13 @@ def has_uneven_decimals(raw: bytes) -> bool:
     For some weeks in 2024 a profiler wrote `x.5` for 5 ns; nobody can tell that from half a µs.
     """
     lengths = {len(digits) for digits in _DECIMALS.findall(raw[:_SAMPLE])}
-    return len(lengths) > 1 and max(lengths) <= 3  # noqa: PLR2004  nanoseconds of a microsecond
+    return len(lengths) > 1 and max(lengths) <= 3  # noqa: PLR2004 - nanoseconds of a microsecond
 
 
 def _from_decimal(us: Decimal | str) -> int:
     try:
         value = Decimal(us)
-        if not value.is_finite() or value.adjusted() > 18:  # noqa: PLR2004  beyond int64 ns
+        if not value.is_finite() or value.adjusted() > 18:  # noqa: PLR2004 - beyond int64 ns
             return _LIMIT_NS
         return int((value * 1000).to_integral_value())
     except InvalidOperation:
