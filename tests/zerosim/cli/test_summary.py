@@ -32,6 +32,16 @@ def test_padding_is_shown_as_elements_and_share() -> None:
     assert padding_row(1008, 1000) == ("padding", "8 of 1 k parameters (0.800%)")
 
 
+def test_the_padding_of_an_engine_is_that_of_its_own_buffers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--set", "schedule=megatron", "--set", "world_size=5"]
+    assert run(["simulate", "lesson-zero3", *words]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    # 1,771,776 elements go up to a multiple of lcm(5, 128) = 640: 1,772,160.
+    assert lines["padding"].startswith("384 of 1.772 M parameters")
+
+
 def test_ranks_that_differ_alike_share_a_row_of_a_comparison(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
