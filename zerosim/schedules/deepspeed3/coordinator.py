@@ -27,6 +27,7 @@ from typing import Final
 
 from zerosim.errors import ScenarioError
 from zerosim.schedules.deepspeed3.modules import Node
+from zerosim.schedules.deepspeed3.reuse import Uses, again, uses_of
 
 _NEVER: Final = -1
 
@@ -39,7 +40,8 @@ class Coordinator:
     were fetched in this micro-batch; `n_live`: elements gathered, as the engine counts them; `queue`:
     (parameter, step) still to come; `marked`: the latest step each parameter was fetched for;
     `users`: modules running with it; `running`: modules whose backward is not over; `decided`: what a
-    module drops at a step, which the engine works out once and remembers.
+    module drops at a step, which the engine works out once and remembers; `indexed`: the complete
+    trace, to look things up in.
     """
 
     numel: tuple[int, ...]
@@ -57,6 +59,7 @@ class Coordinator:
     users: dict[int, set[str]] = field(default_factory=dict)
     running: dict[str, Node] = field(default_factory=dict)
     decided: dict[tuple[str, int], frozenset[int]] = field(default_factory=dict)
+    indexed: dict[bool, Uses] = field(default_factory=dict)
 
     def restart(self) -> None:
         """A forward begins; the trace is complete if one was recorded (reset_step)."""
@@ -139,15 +142,11 @@ class Coordinator:
         return self.decided[place]
 
     def _reused(self, node: Node) -> set[int]:
-        """Parameters of the next modules, up to the reuse distance. A leaf looks into them."""
-        seen: set[int] = set()
-        passed = 0
-        for later in self.trace[self.step :]:
-            if passed >= self.max_reuse_distance:
-                break
-            seen.update(later.ids(recurse=node.leaf))
-            passed += sum(self.numel[p] for p in later.ids(recurse=node.leaf))
-        return seen
+        """Its parameters that the next modules use, up to the reuse distance. A leaf looks into them."""
+        if node.leaf not in self.indexed:
+            self.indexed[node.leaf] = uses_of(self.trace, self.numel, recurse=node.leaf)
+        uses = self.indexed[node.leaf]
+        return again(uses, node.fetched, self.step, self.max_reuse_distance)
 
     def _gather(self, parameters: Iterable[int]) -> tuple[int, ...]:
         chosen = tuple(parameters)
