@@ -1,4 +1,4 @@
-"""Every page, both themes: it opens, it is quiet, and it asks nobody else."""
+"""Every page, both themes: it opens, it is quiet, it asks nobody else, and the header names it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,21 @@ PAGES = (
     "/learn/zero1",
     "/learn/ddp",
     "/simulate",
+    "/simulate?preset=five-parameters-old&view=balance",
     "/explore",
     "/explore?run=lesson-zero3",
     "/compare",
     "/compare?a=lesson-zero3&b=lesson-zero3-gloo",
     "/runs",
 )
+NAMES = {
+    "": "Start",
+    "learn": "Learn",
+    "simulate": "Simulate",
+    "explore": "Explore",
+    "compare": "Compare",
+    "runs": "Runs",
+}
 
 
 def settled(page: Any) -> None:
@@ -28,22 +37,23 @@ def settled(page: Any) -> None:
     page.wait_for_load_state("networkidle")
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_a_page_opens_without_errors_or_strangers(open_page: Any, path: str) -> None:
-    page = open_page(path)
-    settled(page)
-    assert page.evaluate("document.documentElement.dataset.mantineColorScheme") == "light"
-    assert page.title().endswith("zerosim")
-
-
-def test_every_page_is_quiet_in_the_dark_too(open_page: Any) -> None:
-    page = open_page("/", "dark")
+def test_every_page_opens_without_errors_or_strangers(open_page: Any, theme: str) -> None:
+    page = open_page("/", theme)
     for path in PAGES:
         page.evaluate("(href) => dash_clientside.set_props('where', { href })", path)
         page.wait_for_function("(path) => location.pathname + location.search === path", arg=path)
         settled(page)
         assert page.locator("#page h1").count() == 1
-    assert page.evaluate("document.documentElement.dataset.mantineColorScheme") == "dark"
+        assert page.title().endswith("zerosim")
+        here = page.locator("[aria-label=Pages] .zs-here").all_inner_texts()
+        assert here == [NAMES[path.split("?")[0].split("/")[1]]]
+    assert page.evaluate("document.documentElement.dataset.mantineColorScheme") == theme
+
+
+def test_a_page_opens_from_its_address(open_page: Any) -> None:
+    page = open_page("/compare?a=five-parameters-old&b=five-parameters")
+    settled(page)
+    assert "3 of 8 ranks own nothing" in page.inner_text("#page")
 
 
 def test_every_tab_of_a_run_opens_without_errors(open_page: Any, theme: str) -> None:

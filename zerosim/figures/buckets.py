@@ -52,7 +52,7 @@ def buckets(trace: Trace, rank: int, theme: Theme) -> Drawing:
         text=[f"bucket {bucket}" for _, bucket, _ in sent] if few else None,
         textposition="top center",
         textfont={"size": 11},
-        marker={"size": 8, "color": OPS["reduce_scatter"][theme]},
+        marker={"size": 8 if few else 4, "color": OPS["reduce_scatter"][theme]},
         customdata=[
             f"bucket {bucket}: {format_bytes(nbytes)} after {format_ns(at)}"
             for at, bucket, nbytes in sent
