@@ -21,7 +21,10 @@ def notes(trace: Trace, summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     step, steady = last_complete_step(trace), trace.meta.steady_from or 1
     if step is not None and step < steady:
         return [
-            ("note", f"step {step} warms up, later ones differ: see one with --set steps={steady}")
+            (
+                "note",
+                f"step {step} warms up, later ones may differ: see one with --set steps={steady}",
+            )
         ]
     hidden, world = summary["overlap"], summary["world_size"] or 1
     if world == 1 or hidden is None or hidden > MAX_OVERLAP:

@@ -129,7 +129,10 @@ def _locate(path: str, schedule: str) -> tuple[str, str]:
     found = [(section, name) for section, name in known if name == path and name != "name"]
     if len(found) == 1:
         return found[0]
-    raise UnknownNameError("field", path, [*places, *{name for _, name in known if name != "name"}])
+    bare = {name for _, name in known if name != "name"}
+    if path in {f.name for other in SCHEDULES for f in fields(SCHEDULES[other].options)}:
+        bare &= {f.name for f in fields(SCHEDULES[schedule].options)}  # another schedule has it
+    raise UnknownNameError("field", path, places if "." in path else bare)
 
 
 def _named(record: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:

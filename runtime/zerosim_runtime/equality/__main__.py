@@ -26,6 +26,8 @@ def main(words: Sequence[str]) -> int:
                 "the page: leave them out"
             )
         families = [family_of(name) for name in asked.family or FAMILIES]
+        if not any(_cases(family, asked) for family in families):
+            raise InputError(f"no case has {' or '.join(asked.case or ['any'])} in its name")
         equal = [_compare(family, asked) for family in families]
     except ZerosimError as error:
         _tell(str(error))
@@ -48,9 +50,7 @@ def _compare(family: Family, asked: argparse.Namespace) -> bool:
     if missing and family.replay is None:
         _tell(f"{family.name}: left out, {missing} is not installed")
         return True
-    cases = [case for case in family.cases if case.reduced or not asked.reduced]
-    if asked.case:
-        cases = [case for case in cases if any(part in case.name for part in asked.case)]
+    cases = _cases(family, asked)
     if family.replay is None:
         found = outcomes(cases, lambda text: _tell(f"{family.name}: {text}"))
     else:
@@ -62,6 +62,13 @@ def _compare(family: Family, asked: argparse.Namespace) -> bool:
     if asked.report is not None:
         write_report(asked.report, family.name, versions, found)
     return equal == len(found)
+
+
+def _cases(family: Family, asked: argparse.Namespace) -> list[Case]:
+    cases = [case for case in family.cases if case.reduced or not asked.reduced]
+    if not asked.case:
+        return cases
+    return [case for case in cases if any(part in case.name for part in asked.case)]
 
 
 def _replay(

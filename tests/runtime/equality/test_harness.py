@@ -54,6 +54,11 @@ def test_an_unknown_family_is_refused_with_a_suggestion(
     assert "did you mean 'ddp'" in capsys.readouterr().err
 
 
+def test_a_case_that_there_is_not_is_no_proof(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--family", "ddp", "--case", "nope"]) == 2
+    assert "no case has nope in its name" in capsys.readouterr().err
+
+
 def test_a_report_of_a_part_of_the_cases_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--family", "ddp", "--reduced", "--report", "page.md"]) == 2
     assert "would drop the other cases" in capsys.readouterr().err

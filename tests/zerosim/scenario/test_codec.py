@@ -131,7 +131,7 @@ def test_a_schedule_may_be_picked_by_its_full_field() -> None:
 
 
 def test_an_option_that_the_picked_schedule_lacks_is_not_dropped() -> None:
-    with pytest.raises(UnknownNameError, match="no field 'prefetch'"):
+    with pytest.raises(UnknownNameError, match=r"no field 'prefetch': known: bucket_bytes$"):
         load_scenario("lesson-zero3", ["prefetch=1", "schedule=zero2"])
 
 

@@ -28,6 +28,7 @@ class BucketOptions:
         "the same as LowLevelZeroPlugin takes it (12 there); none: reduce_bucket_size",
         "Mi elements",
         tries=(1,),
+        hides=True,
     )
     overlap_communication: bool = knob(
         False,
