@@ -13,6 +13,8 @@ from zerosim.trace import Trace
 from zerosim.units import format_bytes, format_ns
 
 MAX_LABELS: Final = 16
+_LABEL_WIDTH: Final = 0.08
+"""Share of the figure's width that a label takes."""
 NAMES: Final = ("waiting in buckets", "on its way")
 
 
@@ -23,9 +25,9 @@ def buckets(trace: Trace, rank: int, theme: Theme) -> Drawing:
         return nothing(theme, f"This run does not say how the buckets of rank {rank} fill.")
     begin = trace.begin_ns
     times, waiting, moving = _total(fills)
-    sent = [
+    sent = sorted(
         (at - begin, fill.bucket, _level_before(fill, at)) for fill in fills for at in fill.sent_ns
-    ]
+    )
     clock = time_scale(max(times) - begin)
     most = max(w + m for w, m in zip(waiting, moving, strict=True))
     size = byte_scale(most)
@@ -49,7 +51,7 @@ def buckets(trace: Trace, rank: int, theme: Theme) -> Drawing:
         y=size([nbytes for _, _, nbytes in sent]),
         name="taken by a collective",
         mode="markers+text" if few else "markers",
-        text=[f"bucket {bucket}" for _, bucket, _ in sent] if few else None,
+        text=_labels(sent, max(times) - begin) if few else None,
         textposition="top center",
         textfont={"size": 11},
         marker={"size": 8 if few else 4, "color": OPS["reduce_scatter"][theme]},
@@ -83,6 +85,15 @@ def _total(fills: Sequence[BucketFill]) -> tuple[list[int], list[int], list[int]
         waiting.append(waiting[-1] + waits)
         moving.append(moving[-1] + moves)
     return times, waiting[1:], moving[1:]
+
+
+def _labels(sent: Sequence[tuple[int, int, int]], length: int) -> list[str]:
+    """The buckets' names, without those that would stand on the one before."""
+    labels, free = [], 0.0
+    for at, bucket, _ in sent:
+        labels.append(f"bucket {bucket}" if at >= free else "")
+        free = at + _LABEL_WIDTH * length if at >= free else free
+    return labels
 
 
 def _level_before(fill: BucketFill, at: int) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from zerosim.analysis.accounting import Accounting
 from zerosim.figures.palette import LAUNCH, OPS, Swatch, Theme, op_colour, text_on
 from zerosim.figures.scale import time_scale
 from zerosim.figures.theme import Drawing, blank, nothing
-from zerosim.kinds import COMMUNICATION
+from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.units import format_ns
 
 _LABEL_FROM: Final = 0.07
@@ -29,7 +29,7 @@ def waterfall(accounts: Sequence[tuple[str, Accounting | None]], theme: Theme) -
     figure.update_layout(
         barmode="stack",
         yaxis={"autorange": "reversed", "type": "category", "title": None, "automargin": False},
-        margin={"l": 132, "r": 16, "t": 40, "b": 44},
+        margin={"l": _room(name for name, _ in known), "r": 16, "t": 40, "b": 44},
     )
     names = [name for name, _ in known]
     for label, swatch in _accounts(known):
@@ -53,6 +53,11 @@ def waterfall(accounts: Sequence[tuple[str, Accounting | None]], theme: Theme) -
             hovertemplate=f"%{{y}}: {label.replace('_', '-')} %{{customdata}}<extra></extra>",
         )
     return Drawing(figure, " ".join(_sentence(name, account) for name, account in known))
+
+
+def _room(names: Iterable[str]) -> int:
+    """Pixels that the longest name takes, within reason."""
+    return min(max(132, *(24 + 7 * len(name) for name in names)), 240)
 
 
 def _sentence(name: str, account: Accounting) -> str:
@@ -93,12 +98,18 @@ def _accounts(known: Sequence[tuple[str, Accounting]]) -> list[tuple[str, Swatch
     every = [
         ("compute", OPS["forward"]),
         ("optimizer", OPS["optimizer"]),
-        *((k.value, Swatch(k.value, op_colour(k, "light"), op_colour(k, "dark"))) for k in exposed),
+        *((k.value, _swatch(k)) for k in exposed),
         ("wait", Swatch("wait", OPS["copy"].light, OPS["copy"].dark, hatched=True)),
         ("launch", LAUNCH),
         ("idle", OPS["idle"]),
     ]
     return [(name, swatch) for name, swatch in every if any(_part(a, name) for _, a in known)]
+
+
+def _swatch(kind: Kind) -> Swatch:
+    """Its colour; hatched where another kind, which may stand beside it, has the same one."""
+    colours = op_colour(kind, "light"), op_colour(kind, "dark")
+    return Swatch(kind.value, *colours, hatched=kind in (Kind.REDUCE, Kind.BROADCAST))
 
 
 def _part(account: Accounting, label: str) -> int:

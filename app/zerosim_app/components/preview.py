@@ -118,16 +118,16 @@ def _step(trace: Trace, theme: Theme) -> list[Component]:
 
 def _memory(trace: Trace, theme: Theme) -> list[Component]:
     allocated, in_use = peak_bytes(trace), peak_bytes(trace, "memory.in_use")
-    told = (
-        f"That is by the device's clock; as the host allocates and frees, which is ahead of it, the "
-        f"most is {format_bytes(allocated)}."
-        if allocated != in_use
-        else ""
-    )
-    return [
-        drawing("sim-fig-memory", memory.memory(trace, trace.ranks[0], theme)),
-        html.P(told, className="zs-note"),
+    shown: list[Component] = [
+        drawing("sim-fig-memory", memory.memory(trace, trace.ranks[0], theme))
     ]
+    if allocated != in_use:
+        text = (
+            "That is by the device's clock; as the host allocates and frees, which is ahead of it, "
+            f"the most is {format_bytes(allocated)}."
+        )
+        shown.append(html.P(text, className="zs-note"))
+    return shown
 
 
 def _balance(trace: Trace, theme: Theme) -> list[Component]:
@@ -144,12 +144,11 @@ def _buckets(trace: Trace, theme: Theme) -> list[Component]:
             "No gradient waits in a bucket here: this schedule reduces none, or each where it is."
         )
         return [html.P(text, className="zs-note", role="status")]
-    held = peak_bytes(trace, "memory.buckets")
-    note = f"Bucket buffers take up to {format_bytes(held)} of a rank's memory." if held else ""
-    return [
-        drawing("sim-fig-buckets", buckets.buckets(trace, rank, theme)),
-        html.P(note, className="zs-note"),
-    ]
+    shown: list[Component] = [drawing("sim-fig-buckets", buckets.buckets(trace, rank, theme))]
+    if held := peak_bytes(trace, "memory.buckets"):
+        note = f"Bucket buffers take up to {format_bytes(held)} of a rank's memory."
+        shown.append(html.P(note, className="zs-note"))
+    return shown
 
 
 _VIEWS: Final[dict[str, Callable[[Trace, Theme], list[Component]]]] = {

@@ -76,3 +76,8 @@ def test_a_run_without_buckets_says_so(silent: Trace) -> None:
     drawn = buckets(silent, 0, "light")
     assert drawn.sentence == "This run does not say how the buckets of rank 0 fill."
     assert len(drawn.figure.data) == 0
+
+
+def test_labels_that_would_stand_on_each_other_are_left_out() -> None:
+    points = buckets(run_of(14), 0, "light").figure.data[2]
+    assert list(points.text)[:4] == ["bucket 0", "", "bucket 2", ""]

@@ -8,6 +8,7 @@ from zerosim.analysis.accounting import Accounting, account
 from zerosim.figures.palette import THEMES, Theme, op_colour
 from zerosim.figures.waterfall import explain, waterfall
 from zerosim.kinds import Kind
+from zerosim.scenario import load_scenario, run
 from zerosim.trace import Trace
 
 MS = 1_000_000
@@ -98,3 +99,11 @@ def test_runs_without_a_complete_step_have_no_accounts(silent: Trace) -> None:
     drawn = waterfall([("silent", account(silent))], "light")
     assert len(drawn.figure.data) == 0
     assert drawn.sentence.startswith("No step of these runs is complete")
+
+
+def test_a_long_name_has_room_and_a_broadcast_is_told_from_a_gather() -> None:
+    old = account(run(load_scenario("five-parameters-old")))
+    figure = waterfall([("A · five-parameters-old", old)], "light").figure
+    assert figure.layout.margin.l == 185
+    patterns = {bar.name: bar.marker.pattern.shape for bar in figure.data}
+    assert (patterns["broadcast"], patterns["reduce"], patterns["all-reduce"]) == ("/", "/", "")
