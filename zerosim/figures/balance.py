@@ -17,6 +17,10 @@ from zerosim.units import format_bytes, format_ns
 
 MAX_BARS: Final = 64
 """Up to so many ranks each have a bar; beyond, ranks that do the same share one."""
+MAX_RANGES: Final = 2
+"""A bar names so many ranges of ranks, and counts the others."""
+_EVEN: Final = 1.005
+"""Below this ratio of the most to the mean, the two read the same."""
 _STATES: Final = ("parameters", "gradients", "optimizer")
 
 
@@ -88,9 +92,12 @@ def _sentence(
     ratio = imbalance(tuple(values), tuple(bar.n_ranks for bar in bars))
     if ratio is None or max(values) == min(values):
         return f"Every rank {does} {text(max(values))}: the load is even."
+    if ratio < _EVEN:
+        return f"Every rank {does} about {text(max(values))}: the load is even."
     most = bars[list(values).index(max(values))]
+    who = f"Rank {most.label}" if most.n_ranks == 1 else f"Each of ranks {most.label}"
     return (
-        f"Rank {most.label} {does} the most, {text(max(values))}, {ratio:.2f} times the mean; "
+        f"{who} {does} the most, {text(max(values))}, {ratio:.2f} times the mean; "
         f"the least is {text(min(values))}."
     )
 
@@ -127,7 +134,11 @@ def _alike(loads: Sequence[Load]) -> list[Load]:
 
 
 def _ranges(load: Load) -> str:
-    return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in load.members)
+    named = [str(a) if a == b else f"{a} to {b}" for a, b in load.members]
+    if len(named) <= MAX_RANGES:
+        return ", ".join(named)
+    rest = sum(b - a + 1 for a, b in load.members[MAX_RANGES:])
+    return f"{', '.join(named[:MAX_RANGES])} and {rest} more"
 
 
 def _figure(theme: Theme, y: str, mode: str) -> go.Figure:

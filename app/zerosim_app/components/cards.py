@@ -53,14 +53,16 @@ def tile(label: str, value: str, note: str = "") -> html.Div:
 
 
 def drawing(id_: str, drawn: Drawing) -> html.Figure:
-    """A Plotly figure with its sentence, which is also what a screen reader hears."""
+    """A Plotly figure with its sentence, which is also what a screen reader hears.
+
+    Its room is kept while Plotly is still on its way.
+    """
+    height = f"{drawn.figure.layout.height or 300}px"
     return html.Figure(
         [
-            dcc.Graph(
-                id=id_,
-                figure=drawn.figure,
-                config=GRAPH,
-                style={"height": f"{drawn.figure.layout.height or 300}px"},
+            html.Div(
+                dcc.Graph(id=id_, figure=drawn.figure, config=GRAPH, style={"height": height}),
+                style={"minHeight": height},
             ),
             html.Figcaption(drawn.sentence),
         ],

@@ -34,10 +34,11 @@ def layout(**query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever t
     """The page of the scenario that the address names."""
     state = decode(SimulateState, query)
     preset = state.preset if state.preset is not None and state.preset in PRESETS else FIRST
+    words = (state.set or "").split()
     try:
-        scenario, wrong = load_scenario(preset, (state.set or "").split()), None
+        scenario, wrong = load_scenario(preset, words), None
     except ZerosimError as error:
-        scenario, wrong = load_scenario(preset), problem(str(error))
+        scenario, wrong = load_scenario(preset, _sound(preset, words)), problem(str(error))
     return page(
         html.Div([heading("Simulate", _LEAD), _keep()], className="zs-head"),
         wrong,
@@ -58,6 +59,18 @@ def layout(**query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever t
         dcc.Store(id="sim-words"),
         dcc.Store(id="sim-start", data=[preset, scenario.schedule.name]),
     )  # fmt: skip
+
+
+def _sound(preset: str, words: list[str]) -> list[str]:
+    """The words that make sense, so that one that does not costs no other."""
+    sound: list[str] = []
+    for word in words:
+        try:
+            load_scenario(preset, [*sound, word])
+        except ZerosimError:
+            continue
+        sound.append(word)
+    return sound
 
 
 def register(app: Dash) -> None:

@@ -56,6 +56,15 @@ def test_an_address_that_makes_no_sense_says_why_and_shows_the_preset(
     assert inputs(page)["schedule.prefetch"].value == "0"
 
 
+def test_one_word_that_makes_no_sense_costs_no_other(serving: Dash, tree: Any) -> None:
+    del serving
+    page = tree(layout(set="schedule=ddp layers=5 colour=red bucket_cap_mb=9"))
+    assert "'colour'" in page.text
+    controls = inputs(page)
+    assert controls["schedule.bucket_cap_mb"].value in {"9", "9.0"}
+    assert controls["workload.layers"].value == "5"
+
+
 def test_only_what_differs_from_the_preset_becomes_a_word() -> None:
     ids = [
         {"type": CONTROL, "path": path}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from zerosim.figures.balance import busy, states
+from zerosim.figures.balance import bars_of, busy, states
 from zerosim.figures.palette import MEMORY, THEMES, Theme
-from zerosim.trace import Trace
+from zerosim.scenario import load_scenario, run
+from zerosim.trace import Meta, RankClass, StateBytes, Trace, make_trace
 
 
 def test_each_rank_has_a_bar_of_its_states(two: Trace) -> None:
@@ -58,3 +59,27 @@ def test_a_run_that_says_nothing_is_drawn_as_nothing(silent: Trace) -> None:
     assert states(silent, "light").sentence == "This run does not say which bytes each rank owns."
     assert len(states(silent, "light").figure.data) == 0
     assert busy(silent, "light").sentence == "This run does not say when its ranks were busy."
+
+
+def test_rows_of_parameters_leave_some_of_1024_ranks_with_less() -> None:
+    rows = run(load_scenario("gpt2-1.5b", ["schedule=fsdp2", "world_size=1024"]))
+    assert states(rows, "light").sentence == (
+        "Each of ranks 0 to 799 owns the most, 28.4 MB, 1.12 times the mean; the least is 7.11 MB. "
+        "Of the optimizer states the largest share is 21.3 MB, 1.17 times the mean."
+    )
+    assert busy(rows, "light").sentence == (
+        "Every rank computes for about 163 ms: the load is even."
+    )
+
+
+def test_ranks_that_are_alike_but_scattered_are_named_by_two_and_counted() -> None:
+    classes = tuple(RankClass(r, tuple((i, i) for i in range(r, 400, 4))) for r in range(4))
+    meta = Meta(
+        "scattered",
+        "simulated",
+        400,
+        classes=classes,
+        states=tuple(StateBytes(r, r, r, r) for r in range(4)),
+    )
+    (first, *_) = bars_of(make_trace({}, meta))
+    assert first.label == "0, 4 and 98 more"
