@@ -29,8 +29,9 @@ def largest(
 ) -> Largest:
     """The largest workload `field` (layers, micro_batch) whose `peak` is within `limit_bytes`.
 
-    Doubles until it does not fit, then narrows down by turns: where the straight line between the
-    two ends meets the limit, since memory grows nearly in proportion, and half-way.
+    Doubles once, then goes just past where the straight line through the last two meets the limit,
+    since memory grows nearly in proportion, and farther each time that still fits. Then narrows
+    down by turns: where the line between the two ends meets the limit, and half-way.
     """
 
     def with_value(value: int) -> Scenario:
@@ -48,11 +49,16 @@ def largest(
 
     start: int = getattr(scenario.workload, field)
     low, low_peak, high = 0, 0, start
-    high_peak = measured(high)
+    high_peak, farther = measured(high), 1
     while high_peak is not None and high_peak <= limit_bytes:
         if high_peak == low_peak:
             return Largest(start, scenario, scales=False)
-        low, low_peak, high = high, high_peak, 2 * high
+        step = high
+        if low:
+            slope = (high_peak - low_peak) / (high - low)
+            step = farther * (int((limit_bytes - high_peak) / slope) + 1)
+            farther *= 2
+        low, low_peak, high = high, high_peak, high + step
         high_peak = measured(high)
     straight = True
     while high - low > 1:

@@ -255,3 +255,15 @@ def test_what_does_not_fit_says_what_there_is_most_of(
     assert run(["memory", *arguments.split()]) == 0
     line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("most"))
     assert line.split(maxsplit=1)[1].startswith(remedy)
+
+
+def test_a_steady_step_that_holds_more_than_the_first_is_what_counts(ask: Ask) -> None:
+    # DeepSpeed drops each module in step 1, and keeps all up to its reuse distance from step 2 on.
+    words = "lesson-zero3 --set schedule=deepspeed-3"
+    answer = ask(words)
+    assert answer["peak_at"]["step"] == 2
+    weights, biases = 3 * 768 * 768 * 4, 3 * 768 * 4
+    assert (
+        answer["by_kind"]["gathered"] == 2 * weights + biases
+    )  # one flat buffer, copied out of it
+    assert answer == ask(f"{words} --set steps=2")
