@@ -95,6 +95,8 @@ def _file(path: Path) -> Mapping[str, Any]:
         if path.suffix in (".toml", ".json") or len(path.parts) > 1:
             raise ScenarioError(f"no scenario file '{path}': give a preset, TOML file or run.json")
         raise UnknownNameError("scenario preset", str(path), PRESETS)
+    if path.suffix in (".yaml", ".yml"):
+        raise _foreign(path)
     is_header = path.suffix == ".json"
     limit = MAX_HEADER_BYTES if is_header else MAX_TOML_BYTES
     if path.stat().st_size > limit:
@@ -114,9 +116,13 @@ def _file(path: Path) -> Mapping[str, Any]:
 
 def _check_ours(record: Mapping[str, Any], path: Path) -> None:
     if len(record) > 1 and not record.keys() & {"name", "schedule", *SECTIONS}:
-        raise ScenarioError(
-            f"'{path}' is no scenario: if it configures another system, give it with --from"
-        )
+        raise _foreign(path)
+
+
+def _foreign(path: Path) -> ScenarioError:
+    return ScenarioError(
+        f"'{path}' is no scenario: if it configures another system, give it with --from"
+    )
 
 
 def _from_run(record: Any, path: Path) -> Mapping[str, Any]:  # noqa: ANN401 - parsed JSON

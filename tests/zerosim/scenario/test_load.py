@@ -67,6 +67,15 @@ def test_an_unknown_preset_gets_a_suggestion() -> None:
         load_scenario("lesson-zero4")
 
 
+@pytest.mark.parametrize(("name", "text"), [("a.yaml", "x: 1\n"), ("ds.json", '{"a": 1, "b": 2}')])
+def test_another_systems_configuration_belongs_to_from(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ScenarioError, match=r"is no scenario: .* give it with --from"):
+        load_scenario(str(tmp_path / name))
+
+
 def test_an_absent_file_is_not_taken_for_a_preset(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="no scenario file"):
         load_scenario(str(tmp_path / "absent.toml"))
