@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -36,7 +37,10 @@ def main(arguments: list[str]) -> int:
         )
     except ZerosimError as error:
         answer = {"error": str(error)}
-    given.answer.write_bytes(orjson.dumps(answer))
+    # Put in place whole: the caller reads it, however this process ends.
+    scratch = given.answer.with_suffix(".part")
+    scratch.write_bytes(orjson.dumps(answer))
+    scratch.replace(given.answer)
     return 0
 
 
@@ -98,4 +102,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # the user's code may have left threads that never end

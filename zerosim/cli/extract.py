@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -58,16 +59,43 @@ def extract(
     """
     sizes = [f"--{n}={v}" for n, v in (("batch", batch), ("seq", seq)) if v is not None]
     extra = [f"--wrap={wrap}", f"--dtype={dtype}", *(["--causal"] if causal else [])]
+    if out is not None:
+        _check(out)
     answer = _answer(target, [*sizes, *extra])
     record = answer["workload"]
     facts = _facts(answer)
     if out is not None:
-        out.write_bytes(orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
+        _write(out, orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
         log(f"stored {out}")
     if json:
         print_json(facts | {"workload": record})
     else:
         print_rows(_rows(facts))
+
+
+def _check(out: Path) -> None:
+    """Refuse a place that cannot be written, before minutes are spent. Raises InputError."""
+    if out.is_dir():
+        raise InputError(f"--out {out} is a directory: name a file")
+    if not out.parent.is_dir():
+        raise InputError(f"--out {out}: there is no directory '{out.parent}': make it first")
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise InputError(f"--out {out} cannot be written: give another place")
+
+
+def _write(out: Path, content: bytes) -> None:
+    """The whole file or none; a device or a pipe is written as it is. Raises InputError."""
+    aside = out.parent / f".zerosim-{os.getpid()}"
+    try:
+        if out.exists() and not out.is_file():
+            out.write_bytes(content)
+            return
+        aside.write_bytes(content)
+        aside.replace(out.resolve())
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        reason = error.strerror or error
+        raise InputError(f"--out {out} cannot be written ({reason}): give another place") from None
 
 
 def _answer(target: str, options: list[str]) -> dict[str, Any]:
@@ -80,7 +108,8 @@ def _answer(target: str, options: list[str]) -> dict[str, Any]:
             )
     with tempfile.TemporaryDirectory(prefix="zerosim-") as scratch:
         place = Path(scratch) / "answer.json"
-        command = [sys.executable, "-m", "zerosim_runtime.extract", target, str(place), *options]
+        command = [sys.executable, "-m", "zerosim_runtime.extract", *options]
+        command += ["--", target, str(place)]
         with (Path(scratch) / "log").open("w+b") as said:
             child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=_environment()
@@ -94,11 +123,19 @@ def _answer(target: str, options: list[str]) -> dict[str, Any]:
             words = said.read()[-4096:].decode(errors="replace").strip().splitlines()
         if not place.is_file():
             last = f" ({words[-1]})" if words else ""
-            raise RuntimeFailedError(f"extracting '{target}' ended with code {code}{last}: mend it")
+            raise RuntimeFailedError(f"extracting '{target}' {_ended(code)}{last}: mend it")
         answer: dict[str, Any] = orjson.loads(place.read_bytes())
     if "error" in answer:
         raise InputError(answer["error"])
     return answer
+
+
+def _ended(code: int) -> str:
+    """How a process ended that left no answer."""
+    if code >= 0:
+        return f"ended with code {code}"
+    known = {s.value: s.name for s in signal.Signals}
+    return f"was stopped by {known.get(-code, f'signal {-code}')}"
 
 
 def _environment() -> dict[str, str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
 from zerosim.configs.jsontext import read_json
 from zerosim.errors import InputError, ScenarioError
+from zerosim.scenario.toml_text import read_toml
 
 MAX_BYTES: Final = 2**18
 """A configuration is a page or two."""
@@ -97,7 +98,7 @@ def _is_comment(line: str) -> bool:
 
 def _toml(name: str, text: str) -> tuple[Any, Mapping[Keys, int]]:
     try:
-        tree = tomllib.loads(text)
+        tree = read_toml(text)
     except (ValueError, RecursionError) as error:
         said = re.search(r"\(at line (\d+), column \d+\)", str(error))
         line = int(said[1]) if said else text.count("\n") + 1
@@ -134,6 +135,8 @@ def _yaml(name: str, text: str) -> tuple[Any, Mapping[Keys, int]]:
         raise InputError(
             f"reading '{name}' needs 'yaml', which is not installed: pip install pyyaml"
         ) from None
+    if _brackets(text) > _MAX_DEPTH:  # PyYAML takes a time that grows with their square
+        raise ScenarioError(f"{name}: over {_MAX_DEPTH} levels deep: give a flatter file")
     lines: dict[Keys, int] = {}
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -152,6 +155,12 @@ def _yaml(name: str, text: str) -> tuple[Any, Mapping[Keys, int]]:
         raise ScenarioError(f"{name} line {line}{key}: {words}: mend the file") from None
     except RecursionError:
         raise ScenarioError(f"{name}: over {_MAX_DEPTH} levels deep: give a flatter file") from None
+
+
+def _brackets(text: str) -> int:
+    """How many brackets are open at once, at most."""
+    steps = (1 if bracket in "[{" else -1 for bracket in re.findall(r"[\[\]{}]", text))
+    return max(accumulate(steps), default=0)
 
 
 def _last_yaml_key(text: str, line: int) -> str:

@@ -131,6 +131,8 @@ def read(document: Document, draft: Draft, rules: Mapping[str, Rule]) -> None:
     seen: set[Keys] = set()
     for keys, value in document.leaves():
         found = _rule(keys, rules)
+        if found is None and value == {} and _is_above(keys, rules):
+            continue
         if found is None:
             raise unknown(document, keys, rules)
         rule, length = found
@@ -142,6 +144,10 @@ def read(document: Document, draft: Draft, rules: Mapping[str, Rule]) -> None:
 
 def unknown(document: Document, keys: Keys, known: Iterable[str]) -> ScenarioError:
     """The error for a key that nobody knows: file, line and key, and what it may have meant."""
+    known = tuple(known)
+    if _is_above(keys, known):
+        value = shown(_inside(document.tree, keys))
+        return ScenarioError(f"{document.place(keys)} is {value}: give a table of its keys")
     prefixes = {".".join(k.split(".")[:n]) for k in known for n in range(1, k.count(".") + 2)}
     length = next(n for n in range(1, len(keys) + 1) if ".".join(keys[:n]) not in prefixes)
     place = document.place(keys[:length])
@@ -150,6 +156,11 @@ def unknown(document: Document, keys: Keys, known: Iterable[str]) -> ScenarioErr
     close = get_close_matches(place.key, sorted(beside), n=1)
     hint = f"did you mean '{close[0]}'?" if close else "take it out if it has no bearing"
     return ScenarioError(f"{place}: zerosim knows no such key: {hint}")
+
+
+def _is_above(keys: Keys, known: Iterable[str]) -> bool:
+    """Whether these keys name a table that holds known ones."""
+    return any(k.startswith(f"{'.'.join(keys)}.") for k in known)
 
 
 def shown(value: object) -> str:

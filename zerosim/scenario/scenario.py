@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from zerosim.scenario.sections import (
     ScheduleSection,
     WorkloadSection,
 )
+from zerosim.scenario.toml_text import read_toml
 
 MAX_HEADER_BYTES: Final = 64 * 2**20
 """The header of a large run may be some megabytes."""
@@ -107,7 +107,7 @@ def _file(path: Path) -> Mapping[str, Any]:
     try:
         if is_header:
             return _from_run(orjson.loads(text), path)
-        record = tomllib.loads(text.decode())
+        record = read_toml(text.decode())
         _check_ours(record, path)
         return inlined({"name": path.stem, **record}, path.parent)
     except (ValueError, RecursionError) as error:  # what both parsers and the decoder raise

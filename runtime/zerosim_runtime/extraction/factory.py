@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
-from zerosim.errors import ScenarioError, UnknownNameError
+from zerosim.errors import ScenarioError, UnknownNameError, ZerosimError
 
 _MAX_REASON: Final = 300
 
@@ -97,6 +98,8 @@ def _imported(place: str) -> ModuleType:
                 f"no module '{place}': run where it can be imported, or name a file.py"
             ) from None
         raise ScenarioError(f"'{place}' needs '{error.name}': install it") from None
+    except ZerosimError:
+        raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's code raises
         raise ScenarioError(f"importing '{place}' failed {reason(error)}: mend it") from None
 
@@ -125,6 +128,11 @@ def _checked(target: str, answer: object) -> Made:
         )
     if not any(True for _ in answer.parameters()):
         raise ScenarioError(f"the module of '{target}' has 0 parameters: return a model")
+    if any(isinstance(p, UninitializedParameter) for p in answer.parameters()):
+        raise ScenarioError(
+            f"the module of '{target}' has lazy parameters, whose shapes nobody knows yet: "
+            "give layers their sizes"
+        )
     if inputs is None:
         return Made(answer)
     if isinstance(inputs, Mapping):

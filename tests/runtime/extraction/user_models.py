@@ -190,3 +190,7 @@ def no_gradient() -> tuple[nn.Module, torch.Tensor]:
 
 def wants_floats() -> nn.Module:
     return Stack()
+
+
+def is_lazy() -> nn.Module:
+    return nn.LazyLinear(4)

@@ -44,3 +44,37 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     assert said.err.startswith(f"zerosim: factory '{MODELS}:returns_text' returned a str: return")
     assert len(said.err.splitlines()) == 1
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ("absent/net.json", "there is no directory '{}/absent': make it first"),
+        (".", "is a directory: name a file"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_extracted(
+    place: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["extract", "absent:factory", "-o", str(tmp_path / place)]) == 2
+    assert sentence.format(tmp_path) in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_that_never_end_do_not_keep_the_answer_back(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    code = "import threading\nfrom torch import nn\nthreading.Thread(target=threading.Event().wait)"
+    factory = "def build():\n    return nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 4))\n"
+    (tmp_path / "net.py").write_text(f"{code}.start()\n{factory}")
+    out = tmp_path / "net.json"
+    assert run(["extract", f"{tmp_path / 'net.py'}:build", "--seq", "8", "-o", str(out)]) == 0
+    assert {p.name for p in tmp_path.iterdir()} - {"__pycache__"} == {"net.py", "net.json"}
+
+
+def test_a_process_that_is_stopped_says_by_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "net.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
+    assert run(["extract", f"{tmp_path / 'net.py'}:build"]) == 1
+    assert "was stopped by SIGKILL: mend it" in capsys.readouterr().err

@@ -111,6 +111,8 @@ def test_two_of_the_three_batch_sizes_give_the_third(
         ('_per_gpu": 2', '_per_gpu": 0', "line 13: .* is 0: give at least 1"),
         ('"steps_per_print": 2000', '"train_batch_size": 65', r"line 14: train_batch_size is 65: DeepSpeed asks for micro_batch_per_gpu · gradient_acc_step · world_size, 2 · 4 · 8"),
         ('"gradient_accumulation_steps": 4,\n  "train_micro_batch_size_per_gpu": 2,', "", "DeepSpeed asks for train_batch_size or"),
+        ('{"type": "AdamW", "params": {"lr": 1e-4}}', "2", "line 3: optimizer is 2: give a table of"),
+        ('{"type": "AdamW", "params": {"lr": 1e-4}}', "[]", r"line 3: optimizer is \[\]: give a table"),
         ('"stage": 3,', '"stage": 3, // all', r"line 5 at 'zero_optimization.stage': JSON has no comments"),
         ('"overlap_comm": false', '"use_reentrant": true', "line 6: .*use_reentrant: zerosim knows no"),
         ("2000\n", "2000,\n", r"line 14 at 'steps_per_print': a comma before '}': take it out"),
@@ -132,3 +134,8 @@ def test_a_hidden_auto_without_a_model_asks_for_one(read: Read) -> None:
         InputError, match=r"line 7: .*reduce_bucket_size is 'auto': .*--model-config"
     ):
         read(ZERO3, model=None)
+
+
+def test_an_empty_table_says_nothing(read: Read) -> None:
+    text = ZERO3.replace('{"type": "AdamW", "params": {"lr": 1e-4}}', "{}")
+    assert read(text).scenario.schedule.name == "deepspeed-3"
