@@ -41,7 +41,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     assert run(["extract", f"{MODELS}:returns_text", "-o", str(out)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith(f"zerosim: factory '{MODELS}:returns_text' returned a str: return")
+    assert said.err.startswith(f"zerosim: factory '{MODELS}:returns_text' returned str: return")
     assert len(said.err.splitlines()) == 1
     assert not out.exists()
 
