@@ -46,7 +46,7 @@ def control(field: Field) -> html.Div:
     told = f"default {default or 'none'}"
     return html.Div(
         [
-            html.Label(html.Code(field.name), className="zs-field-name"),
+            html.Label(html.Code(_breakable(field.name)), className="zs-field-name"),
             _input(field, value),
             html.Span(
                 field.unit,
@@ -107,6 +107,16 @@ def text_of(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)
+
+
+def _breakable(name: str) -> list[str | html.Wbr]:
+    """A name whose line may break after an underscore, and nowhere else."""
+    first, *rest = name.split("_")
+    parts: list[str | html.Wbr] = [first]
+    for part in rest:
+        parts[-1] = f"{parts[-1]}_"
+        parts += [html.Wbr(), part]
+    return parts
 
 
 def _sentence(says: str) -> str:

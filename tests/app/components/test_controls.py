@@ -50,3 +50,10 @@ def test_a_number_has_its_unit_and_none_is_an_empty_field(tree: Any) -> None:
     assert "bytes" in row.text
     assert "default none" in row.text
     assert not row.named("zs-changed")
+
+
+def test_a_long_name_breaks_after_its_underscores_only(tree: Any) -> None:
+    row = tree(control(Field("schedule.set_reshard_after_backward", "what it does", True, True)))
+    (name,) = [p for p in row.parts if type(p).__name__ == "Code"]
+    words = [part if isinstance(part, str) else "|" for part in name.children]
+    assert words == ["set_", "|", "reshard_", "|", "after_", "|", "backward"]
