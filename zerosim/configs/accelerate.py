@@ -116,7 +116,7 @@ def _precision(document: Document, draft: Draft, kind: str) -> None:
     given, place = document.tree.get("mixed_precision", "no"), document.place(("mixed_precision",))
     if given in ("no", False):
         return
-    if given not in _HALVES:
+    if not isinstance(given, str) or given not in _HALVES:
         raise ScenarioError(f"{place} is '{given}': zerosim reads no, bf16 and fp16")
     half = _HALVES[given]
     if kind == "DEEPSPEED":

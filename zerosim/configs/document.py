@@ -46,6 +46,15 @@ class Document:
         """The place of a key."""
         return Place(self.name, self.lines.get(keys), ".".join(keys))
 
+    def table(self, key: str) -> Mapping[str, Any]:
+        """A table of the file, empty if it has none. Raises ScenarioError for anything else."""
+        found = self.tree.get(key, {})
+        if not isinstance(found, Mapping):
+            raise ScenarioError(
+                f"{self.place((key,))} is {str(found)[:60]}: give a table of its keys"
+            )
+        return found
+
     def leaves(self) -> Iterator[tuple[Keys, Any]]:
         """Every key that holds no table, in the order of the file; an empty table is a leaf, too."""
         yield from _leaves((), self.tree)

@@ -118,8 +118,7 @@ _PIPELINE: Final = tuple(
 
 def _degrees(document: Document, draft: Draft) -> tuple[int, int]:
     """Ranks that hold copies, and ranks that share one; -1 is what is left of all ranks."""
-    table = document.tree.get("parallelism", {})
-    table = table if isinstance(table, Mapping) else {}
+    table = document.table("parallelism")
     found = []
     for name, default in (("replicate", 1), ("shard", -1)):
         key = ("parallelism", f"data_parallel_{name}_degree")
@@ -148,8 +147,8 @@ def _ddp(document: Document, draft: Draft) -> None:
 
 
 def _checkpointing(document: Document, draft: Draft) -> None:
-    table = document.tree.get("activation_checkpoint", {})
-    mode = table.get("mode", "selective") if isinstance(table, Mapping) else table
+    table = document.table("activation_checkpoint")
+    mode = table.get("mode", "selective")
     place = document.place(("activation_checkpoint", "mode"))
     if mode in _MODES:
         draft.put("workload.checkpointing", mode, place)
@@ -161,7 +160,7 @@ def _checkpointing(document: Document, draft: Draft) -> None:
 
 
 def _model(document: Document, draft: Draft) -> None:
-    table = document.tree.get("model", {})
+    table = document.table("model")
     name, flavor = str(table.get("name", "llama3")), str(table.get("flavor", "debugmodel"))
     if draft.get("workload.model") is not None:
         return  # --model-config, or the scenario, says more

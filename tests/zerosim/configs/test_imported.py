@@ -111,6 +111,11 @@ def test_options_that_lack_another_are_refused(
         (b"{" * 5000, "config line 1: expected a key"),
         (b'{"a":' * 5000, "over 50 levels deep"),
         (b"distributed_type = 'FSDP'\n" + b"a." * 5000 + b"a = 1", "line 2 .*Key of over 50 parts"),
+        (
+            b"model = 1\n" + TITAN[TITAN.index("[training]") :].encode(),
+            "model is 1: give a table of",
+        ),
+        (b"distributed_type: MULTI_GPU\nmixed_precision: []", r"line 2: mixed_precision is '\[\]'"),
         (b"a = " + b"{a = " * 60, "mend the file"),
         (b"a: " + b"[" * 100_000, "over 50 levels deep"),
         (b'{"a": [' + b"[" * 5000, "over 50 levels deep"),
