@@ -11,9 +11,10 @@ from dash.development.base_component import Component
 
 from zerosim.errors import ZerosimError
 from zerosim.figures.palette import Theme
-from zerosim.scenario import PRESETS, load_scenario
+from zerosim.scenario import PRESETS
 from zerosim.schedules import SCHEDULES
 from zerosim.schedules.knobs import knobs
+from zerosim_app.asked import scenario_asked
 from zerosim_app.components.attributes import wild
 from zerosim_app.components.cards import heading, page, problem
 from zerosim_app.components.controls import CONTROL, ROW, UNIT, plain, text_of
@@ -36,9 +37,9 @@ def layout(**query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever t
     preset = state.preset if state.preset is not None and state.preset in PRESETS else FIRST
     words = (state.set or "").split()
     try:
-        scenario, wrong = load_scenario(preset, words), None
+        scenario, wrong = scenario_asked(preset, words), None
     except ZerosimError as error:
-        scenario, wrong = load_scenario(preset, _sound(preset, words)), problem(str(error))
+        scenario, wrong = scenario_asked(preset, _sound(preset, words)), problem(str(error))
     return page(
         html.Div([heading("Simulate", _LEAD), _keep()], className="zs-head"),
         wrong,
@@ -66,7 +67,7 @@ def _sound(preset: str, words: list[str]) -> list[str]:
     sound: list[str] = []
     for word in words:
         try:
-            load_scenario(preset, [*sound, word])
+            scenario_asked(preset, [*sound, word])
         except ZerosimError:
             continue
         sound.append(word)
@@ -133,7 +134,7 @@ def collect(values: list[str | None], ids: list[dict[str, str]], start: list[str
     """The `--set` words of what the form says, without what the preset says anyway."""
     preset, schedule = start
     words = _picked(preset, schedule)
-    base = load_scenario(preset, words).to_dict()
+    base = scenario_asked(preset, words).to_dict()
     texts = {f"schedule.{k.name}" for k in knobs(SCHEDULES[schedule].options) if str in k.kinds}
     texts.add("workload.sizes")
     for id_, value in zip(ids, values, strict=True):
@@ -157,7 +158,7 @@ def show(
         return address("/simulate", SimulateState(start[0], more, view, shown))
 
     try:
-        return preview(load_scenario(start[0], words), view, colours, shown, longer)
+        return preview(scenario_asked(start[0], words), view, colours, shown, longer)
     except ZerosimError as error:
         return [problem(str(error))]
 
@@ -169,14 +170,14 @@ def keep_run(
     if not clicks:
         return no_update, no_update
     try:
-        run_id = keep(load_scenario(start[0], words), name or "", shelf().library)
+        run_id = keep(scenario_asked(start[0], words), name or "", shelf().library)
     except ZerosimError as error:
         return no_update, str(error)
     return address("/explore", ExploreState(run=run_id)), ""
 
 
 def _picked(preset: str, schedule: str) -> list[str]:
-    same = load_scenario(preset).schedule.name == schedule
+    same = scenario_asked(preset, ()).schedule.name == schedule
     return [] if same else [f"schedule={schedule}"]
 
 
