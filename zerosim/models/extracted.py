@@ -199,7 +199,7 @@ def _highest(entry: Mapping[str, Any], name: str, place: str, scale: _Scale) -> 
 
     Below 0, so much of what is kept is gone when most is alive.
     """
-    lines = list_of(entry, name, place) if name in entry else []
+    lines = list_of(entry, name, place)
     return max((scale.at(line, f"{place}.{name}", signed=True) for line in lines), default=0)
 
 

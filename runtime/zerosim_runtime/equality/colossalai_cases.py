@@ -6,20 +6,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from zerosim_runtime.equality.case import Case
+from zerosim_runtime.equality.small_models import GPT, LLAMA, ODD, UNIFORM
 
-UNIFORM: Final = {"model": "uniform", "layers": 3, "hidden": 32, "micro_batch": 2}
-ODD: Final = UNIFORM | {"hidden": 21}
 TWICE: Final = UNIFORM | {"micro_batches": 2}
-GPT: Final = {
-    "model": "gpt",
-    "layers": 2,
-    "hidden": 16,
-    "heads": 2,
-    "vocab": 40,
-    "seq": 6,
-    "micro_batch": 2,
-}
-LLAMA: Final = GPT | {"model": "llama"}
 LAYER: Final = 32 * 32 + 32
 """Elements of a uniform layer."""
 EARLY: Final = {"overlap_communication": True}

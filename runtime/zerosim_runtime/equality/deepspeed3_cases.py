@@ -6,15 +6,13 @@ from typing import Any, Final
 
 from zerosim_runtime.equality.deepspeed_cases import (
     FULL,
-    GPT,
     NO_BIAS,
-    ODD,
     RECOMPUTED,
     TWICE,
-    UNIFORM,
     P,
     case,
 )
+from zerosim_runtime.equality.small_models import GPT, ODD, UNIFORM
 
 _SIX: Final = UNIFORM | {"layers": 6}
 _SCATTERED: Final = {"contiguous_gradients": False}

@@ -5,18 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from zerosim_runtime.equality.case import Case
+from zerosim_runtime.equality.small_models import GPT, ODD, UNIFORM
 
-UNIFORM: Final = {"model": "uniform", "layers": 3, "hidden": 32, "micro_batch": 2}
-ODD: Final = UNIFORM | {"hidden": 21}
-GPT: Final = {
-    "model": "gpt",
-    "layers": 2,
-    "hidden": 16,
-    "heads": 2,
-    "vocab": 40,
-    "seq": 6,
-    "micro_batch": 2,
-}
 ODD_GPT: Final = GPT | {"hidden": 10, "vocab": 37, "ffn": 23}
 FULL: Final = {"checkpointing": "full"}
 TWICE: Final = {"micro_batches": 2}

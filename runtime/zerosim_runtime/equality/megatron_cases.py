@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from zerosim_runtime.equality.case import Case
-from zerosim_runtime.equality.colossalai_cases import GPT, LAYER, LLAMA, ODD, TWICE, UNIFORM
+from zerosim_runtime.equality.colossalai_cases import LAYER, TWICE
+from zerosim_runtime.equality.small_models import GPT, LLAMA, ODD, UNIFORM
 
 EARLY: Final = {"overlap_grad_reduce": True, "bucket_size": LAYER}
 BOTH: Final = EARLY | {"overlap_param_gather": True}

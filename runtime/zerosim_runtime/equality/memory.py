@@ -14,10 +14,11 @@ from typing import Any, Final
 import orjson
 import torch
 
-from zerosim.errors import RuntimeFailedError
+from zerosim.errors import RuntimeFailedError, UnknownNameError
 from zerosim.kinds import Kind
 from zerosim.memory import footprint
 from zerosim.plan import Plan
+from zerosim.registry import Registry
 from zerosim.scenario import Scenario, plan_of, workload_of
 from zerosim_runtime.equality.memory_cases import CASES, MODELS, REDUCED, MemoryCase
 from zerosim_runtime.equality.memory_report import write_page
@@ -28,6 +29,7 @@ from zerosim_runtime.launch import environment
 
 BAR: Final = 0.03
 """How far a peak may be off, as a share of the tracker's."""
+_PAIRS: Final = Registry("pair", {case.name: case for case in (*CASES, *REDUCED)})
 _COMPUTES: Final = {Kind.FORWARD: "F", Kind.RECOMPUTE: "B", Kind.BACKWARD: "B"}
 """What a block is called while it runs: it is computed again inside its backward."""
 
@@ -45,11 +47,6 @@ class Pair:
     planned_by_kind: dict[str, int]
     planned_curve: tuple[tuple[str, int], ...]
     optimizer_bytes: int
-
-    @property
-    def ratio(self) -> float:
-        """Planned over tracked."""
-        return self.planned_bytes / self.tracked.peak_bytes
 
 
 def scenario_of(case: MemoryCase) -> Scenario:
@@ -127,26 +124,35 @@ def main(words: Sequence[str]) -> int:
     asked = parser.parse_args(words)
     warnings.simplefilter("ignore")  # torch's own, about its prototypes
     if asked.one:
-        case = next(case for case in (*CASES, *REDUCED) if case.name == asked.one)
-        sys.stdout.buffer.write(orjson.dumps(asdict(compared(case))))
+        try:
+            pair = compared(_PAIRS[asked.one])
+        except UnknownNameError as error:
+            sys.stderr.write(f"zerosim: {error}\n")
+            return 2
+        sys.stdout.buffer.write(orjson.dumps(asdict(pair)))
         return 0
-    pairs = [_in_a_process_of_its_own(case) for case in (REDUCED if asked.reduced else CASES)]
+    pairs = []
+    for case in REDUCED if asked.reduced else CASES:
+        pairs.append(pair_of(case))
+        ratio = pairs[-1]["ratio"]
+        print(f"{case.name}: planned / tracked = {ratio:.4f}", flush=True)  # noqa: T201 - its answer
     if asked.report is not None:
         write_page(asked.report, pairs, torch.__version__)
     return 0 if all(abs(pair["ratio"] - 1) <= BAR for pair in pairs) else 1
 
 
-def _in_a_process_of_its_own(case: MemoryCase) -> dict[str, Any]:
-    """Fake ranks and a large model leave their marks on a process."""
+def pair_of(case: MemoryCase) -> dict[str, Any]:
+    """A pair as JSON, with its `ratio`: planned over tracked. Raises RuntimeFailedError.
+
+    It is compared in a process of its own: fake ranks and a large model leave their marks on one.
+    """
     command = [sys.executable, "-m", "zerosim_runtime.equality.memory", "--one", case.name]
     done = subprocess.run(command, capture_output=True, check=False, env=environment(1))
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise RuntimeFailedError(f"pair '{case.name}' failed: {last}")
     pair: dict[str, Any] = orjson.loads(done.stdout)
-    pair["ratio"] = pair["planned_bytes"] / pair["tracked"]["peak_bytes"]
-    print(f"{case.name}: planned / tracked = {pair['ratio']:.4f}", flush=True)  # noqa: T201 - its answer
-    return pair
+    return pair | {"ratio": pair["planned_bytes"] / pair["tracked"]["peak_bytes"]}
 
 
 if __name__ == "__main__":

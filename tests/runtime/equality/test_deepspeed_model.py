@@ -7,8 +7,8 @@ import torch
 
 from zerosim.scenario import Scenario, workload_of
 from zerosim.scenario.sections import WorkloadSection
-from zerosim_runtime.equality.deepspeed_cases import GPT, UNIFORM
 from zerosim_runtime.equality.deepspeed_model import Model, Shape, batch
+from zerosim_runtime.equality.small_models import GPT, UNIFORM
 from zerosim_runtime.equality.watch import Record
 
 SHORT = {"forward": "F", "backward": "B", "recompute": "R"}

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
-import orjson
 import pytest
 
-from zerosim_runtime.equality.memory import BAR
-from zerosim_runtime.equality.memory_cases import CASES, REDUCED, MemoryCase
+from zerosim_runtime.equality.memory import BAR, main, pair_of
+from zerosim_runtime.equality.memory_cases import CASES, REDUCED
 from zerosim_runtime.equality.memory_report import drawing, write_page
-from zerosim_runtime.launch import environment
 
 pytestmark = pytest.mark.runtime
-
-
-def pair_of(case: MemoryCase) -> dict[str, Any]:
-    command = [sys.executable, "-m", "zerosim_runtime.equality.memory", "--one", case.name]
-    done = subprocess.run(command, capture_output=True, check=False, env=environment(1))
-    assert done.returncode == 0, done.stderr.decode()
-    pair: dict[str, Any] = orjson.loads(done.stdout)
-    return pair | {"ratio": pair["planned_bytes"] / pair["tracked"]["peak_bytes"]}
 
 
 @pytest.fixture(scope="module", params=REDUCED, ids=lambda case: case.name)
@@ -45,6 +33,11 @@ def test_the_curve_follows_layer_by_layer(pair: dict[str, Any]) -> None:
     # (docs/schedules/fsdp2.md, Memory): with blocks this small that shows until the last gather.
     apart = {n: planned[n] / tracked[n] - 1 for n in tracked if n not in ("start", "F0", "F1")}
     assert {name: off for name, off in apart.items() if abs(off) > BAR} == {}
+
+
+def test_a_pair_that_there_is_not_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--one", "gpt-tiny b2 9 ranks none"]) == 2
+    assert "no pair 'gpt-tiny b2 9 ranks none'" in capsys.readouterr().err
 
 
 def test_the_pairs_are_a_dozen_and_more_and_all_different() -> None:

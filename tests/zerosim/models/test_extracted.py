@@ -40,6 +40,9 @@ RECORD: dict[str, Any] = {
             "inputs": 0,
             "forward_elements": [40, 256],
             "backward_elements": 512,
+            "forward_workspace": [0],
+            "backward_workspace": [0],
+            "unsaved_workspace": [0],
             "logits": 0,
             "modules": [],
         },
@@ -53,6 +56,9 @@ RECORD: dict[str, Any] = {
             "inputs": 64,
             "forward_elements": 6,
             "backward_elements": 8,
+            "forward_workspace": [0],
+            "backward_workspace": [0],
+            "unsaved_workspace": [0],
             "logits": 0,
             "modules": [
                 {

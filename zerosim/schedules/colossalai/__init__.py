@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from zerosim.kinds import Kind, Reuse
+from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.partition import padded
-from zerosim.plan import Allocation, Axis, Plan, PlanWriter
-from zerosim.schedules import layers, numbered
+from zerosim.plan import Allocation, Plan, PlanWriter
+from zerosim.schedules import numbered
 from zerosim.schedules.colossalai.buckets import cut
-from zerosim.schedules.colossalai.engine import Engine, micro_batch, take
+from zerosim.schedules.colossalai.engine import Engine, finished, micro_batch, reduction, take
 from zerosim.schedules.colossalai.flushes import Flush, without
 from zerosim.schedules.colossalai.gather import gather_updated
 from zerosim.schedules.colossalai.options import LowLevelOptions, Stage1Options, Stage2Options
@@ -64,15 +64,7 @@ def _plan(engine: Engine, workload: Workload, options: LowLevelOptions, steps: i
         Allocation("parameters", "parameters", every * numerics.storage_bytes),
         Allocation("optimizer", "optimizer", every // n_ranks * numerics.optimizer_bytes),
     )
-    ops = layers.steps_end(writer.ops)
-    return Plan(
-        f"colossalai-{engine.stage}",
-        n_ranks,
-        ops,
-        (Axis("world", n_ranks),),
-        held,
-        reuse=Reuse.RECORDED,
-    )
+    return finished(engine, f"colossalai-{engine.stage}", held)
 
 
 # Note [A flush copies its bucket five times]
@@ -107,15 +99,7 @@ def _reduce(engine: Engine, bucket: Flush, after: int) -> int:
     )
     engine.live.add(sums.key)
     kind = Kind.ALL_REDUCE if engine.stage == 1 else Kind.REDUCE_SCATTER
-    reduced = writer.collective(
-        kind,
-        name,
-        elements=elements,
-        dtype=numerics.reduce_dtype,
-        after=(flattened,),
-        stream=engine.stream(kind.value),
-        bucket=k,
-    )
+    reduced = reduction(engine, kind, k, flattened)
     return writer.compute(
         Kind.COPY,
         name,

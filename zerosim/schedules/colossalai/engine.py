@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from zerosim.kinds import Kind, Reuse
 from zerosim.numerics import Numerics
-from zerosim.plan import PlanWriter
+from zerosim.plan import Allocation, Axis, Plan, PlanWriter
 from zerosim.schedules import layers
 from zerosim.schedules.colossalai.buckets import Buckets
 from zerosim.schedules.colossalai.flushes import Flush
@@ -59,6 +60,26 @@ def micro_batch(engine: Engine, reduce: Reduce, *, syncs: bool) -> None:
         reductions += [reduce(engine, bucket, done) for bucket in engine.buckets.rest]
         if engine.overlaps:
             writer.wait(reductions)
+
+
+def reduction(engine: Engine, kind: Kind, k: int, flattened: int) -> int:
+    """The collective of bucket `k`, once it is flat."""
+    return engine.writer.collective(
+        kind,
+        engine.buckets.names[k],
+        elements=engine.buckets.elements[k],
+        dtype=engine.numerics.reduce_dtype,
+        after=(flattened,),
+        stream=engine.stream(kind.value),
+        bucket=k,
+    )
+
+
+def finished(engine: Engine, name: str, held: tuple[Allocation, ...]) -> Plan:
+    """The plan: what a rank holds throughout, and ops whose tensors are recorded on their streams."""
+    ops = layers.steps_end(engine.writer.ops)
+    axes = (Axis("world", engine.n_ranks),)
+    return Plan(name, engine.n_ranks, ops, axes, held, reuse=Reuse.RECORDED)
 
 
 def take(engine: Engine, keys: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from zerosim.kinds import Kind, Reuse
+from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.partition import greedy
-from zerosim.plan import Allocation, Axis, Plan, PlanWriter, spread, uneven
-from zerosim.schedules import layers, numbered
+from zerosim.plan import Allocation, Plan, PlanWriter, spread, uneven
+from zerosim.schedules import numbered
 from zerosim.schedules.colossalai.buckets import cut
-from zerosim.schedules.colossalai.engine import Engine, micro_batch, take
+from zerosim.schedules.colossalai.engine import Engine, finished, micro_batch, reduction, take
 from zerosim.schedules.colossalai.flushes import Flush
 from zerosim.schedules.colossalai.options import OldOptions
 from zerosim.schedules.norm import FLOAT32, cast_bytes, gradient_norm, scalar
@@ -79,15 +79,7 @@ def _plan(
         Allocation("parameters", "parameters", sum(numel) * numerics.storage_bytes),
         uneven("optimizer", "optimizer", [n * numerics.optimizer_bytes for n in loads]),
     )
-    ops = layers.steps_end(writer.ops)
-    return Plan(
-        f"colossalai-{stage}-old",
-        n_ranks,
-        ops,
-        (Axis("world", n_ranks),),
-        held,
-        reuse=Reuse.RECORDED,
-    )
+    return finished(engine, f"colossalai-{stage}-old", held)
 
 
 def _reduce(shared: _Shared, engine: Engine, bucket: Flush, after: int) -> int:
@@ -110,15 +102,7 @@ def _reduce(shared: _Shared, engine: Engine, bucket: Flush, after: int) -> int:
         bucket=k,
         allocates=(Allocation(f"flat.{k}", "buckets", elements * numerics.reduce_bytes),),
     )
-    reduced = writer.collective(
-        kind,
-        name,
-        elements=elements,
-        dtype=numerics.reduce_dtype,
-        after=(flattened,),
-        stream=engine.stream(kind.value),
-        bucket=k,
-    )
+    reduced = reduction(engine, kind, k, flattened)
     copied = _copy_back(engine, bucket, reduced, kind)
     shared.issued.append(copied)
     if kind is Kind.REDUCE:
