@@ -34,7 +34,9 @@ def forward(
     """F: computes one layer and keeps its activations (and logits) for the backward."""
     width = numerics.param_bytes
     scratch, dropped = workspace(Kind.FORWARD, layer, numerics)
-    kept = list(_kept(activations(layer), layer, layer.activations, numerics))
+    # Of a layer that is computed again, what is gone early is of that.
+    early = 0 if layer.recompute_flops else layer.gone_early
+    kept = list(_kept(layer, activations(layer), layer.activations - early, early, width))
     if layer.logits:
         kept.append(Allocation(logits(layer), "logits", layer.logits * width))
     return writer.compute(
@@ -101,27 +103,23 @@ def recompute(
         return ()
     key = f"recomputed.{layer.name}"
     scratch, dropped = workspace(Kind.RECOMPUTE, layer, numerics)
+    early = layer.gone_early
+    kept = _kept(layer, key, layer.recomputed - early, early, numerics.param_bytes)
     writer.compute(
         Kind.RECOMPUTE,
         layer.name,
         after=after,
         flops=layer.recompute_flops,
         memory_bytes=layer.forward_elements * numerics.param_bytes,
-        allocates=(
-            *_kept(key, layer, layer.recomputed, numerics),
-            *scratch,
-        ),
+        allocates=(*kept, *scratch),
         frees=dropped,
     )
     return (key,)
 
 
-def _kept(key: str, layer: Layer, elements: int, numerics: Numerics) -> Iterator[Allocation]:
-    """What stays until the end of B, and what is gone early: of the recomputed if there is any."""
-    again = key != activations(layer)
-    early = layer.gone_early if again == bool(layer.recompute_flops) else 0
-    width = numerics.param_bytes
-    yield Allocation(key, "activations", (elements - early) * width)
+def _kept(layer: Layer, key: str, late: int, early: int, width: int) -> Iterator[Allocation]:
+    """Elements that stay until the end of B under `key`, and those that are gone early."""
+    yield Allocation(key, "activations", late * width)
     if early:
         yield Allocation(_early(layer), "activations", early * width)
 

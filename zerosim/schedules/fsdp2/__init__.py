@@ -31,7 +31,7 @@ class Fsdp2Options:
     )
     keep_last_layer: bool = knob(
         False,
-        "set_reshard_after_forward(False) on the last wrapped layer, which the backward needs first",
+        "the last wrapped layer, needed first in the backward, has set_reshard_after_forward(False)",
         alias="keep_last",
     )
     wrap: str = knob(
