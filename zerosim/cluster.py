@@ -12,7 +12,9 @@ from zerosim.errors import ScenarioError
 class Device:
     """One rank's processor. Rates are per second; `efficiency` is the share of the peak reached.
 
-    An op takes `launch_s + flops / (efficiency · peak_flops) + bytes / memory_bandwidth`.
+    Attention and memory traffic reach shares of their own (`attention_efficiency` None: as matrix
+    products do). Each kernel takes `launch_s` beside its work. `sms`: streaming multiprocessors, 0 if
+    it has none or nobody knows.
     """
 
     name: str
@@ -21,6 +23,9 @@ class Device:
     memory_bandwidth: float
     efficiency: float
     launch_s: float
+    attention_efficiency: float | None = None
+    memory_efficiency: float = 1.0
+    sms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +54,46 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
+class Topology:
+    """What NCCL's tuner asks about a machine beside its links' rates (src/graph/tuning.cc).
+
+    `channels` are the rings that its search finds: they share the intra link's busbw evenly. `ctas`
+    are the thread blocks, one an SM, that a ring collective takes. NVLS (`nvls_heads` 0: none) has
+    heads of `nvls_head_gbs` bytes a second each and takes `nvls_ctas`. `net_latency_s` is what the
+    fabric between nodes adds to a collective that crosses it.
+    """
+
+    architecture: str
+    channels: int
+    ctas: int
+    intra: str = "nvlink"
+    cpu: str = "intel"
+    nvls_heads: int = 0
+    nvls_head_gbs: float = 0.0
+    nvls_ctas: int = 0
+    nics: int = 1
+    net_latency_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """What work that runs at once takes from each other; each can be switched off.
+
+    `sms`: a collective's thread blocks leave fewer SMs to kernels; `memory`: its traffic leaves less
+    memory bandwidth; `links`: transfers on one link share its rate.
+    """
+
+    sms: bool = False
+    memory: bool = False
+    links: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """`world_size` ranks in nodes of `ranks_per_node`. `base_s` is a collective's fixed latency.
 
-    `backend` decides what a collective puts on the wire. `sources` names, for each number, where it
+    `backend` decides what a collective puts on the wire, `collectives` names the model of its time.
+    `sources` names, for each number, where it
     is from: datasheet, measured, fitted on …, assumed.
     """
 
@@ -66,6 +107,9 @@ class Cluster:
     base_s: float
     backend: str = "nccl"
     sources: dict[str, str] = field(default_factory=dict)
+    collectives: str = "ring"
+    topology: Topology | None = None
+    contention: Contention = Contention()
 
     def __post_init__(self) -> None:
         """Refuse sizes below one, and rates that are no finite positive number."""

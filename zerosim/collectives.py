@@ -37,11 +37,21 @@ _PIPELINES: Final = (Kind.REDUCE, Kind.BROADCAST)
 class Transfer:
     """A collective as the network sees it: a latency, then bytes over links, at once.
 
-    `loads` are (link name, bytes): the transfer is over when the slowest link has carried its load.
+    `loads` are (link name, bytes). With its links to itself the transfer takes `wire_ns`, at least as
+    long as the slowest link needs for its load. `ctas` are the SMs it takes from computing, `by` the
+    algorithm and protocol, where the model chooses one.
     """
 
     latency_ns: int
     loads: tuple[tuple[str, int], ...]
+    wire_ns: int = 0
+    ctas: int = 0
+    by: str = ""
+
+    @property
+    def alone_ns(self) -> int:
+        """How long it takes with its links to itself, in whole nanoseconds."""
+        return self.latency_ns + self.wire_ns
 
 
 def passes(kind: Kind, backend: str) -> int:
@@ -85,15 +95,11 @@ def transfer(kind: Kind, nbytes: int, n_ranks: int, cluster: Cluster, stride: in
         groups = max(1, min(stride, cluster.ranks_per_node // per_node))
         crossing = nbytes if pipeline else -(-times * nbytes * (n_ranks - per_node) // n_ranks)
         loads.append((cluster.inter.name, groups * crossing))
-    return Transfer(seconds_to_ns(latency_s), tuple(loads))
+    capacity = capacities(cluster)
+    wire_s = max(moved / capacity[link] for link, moved in loads)
+    return Transfer(seconds_to_ns(latency_s), tuple(loads), seconds_to_ns(wire_s))
 
 
 def capacities(cluster: Cluster) -> dict[str, float]:
     """Bytes a second of each link that transfers load."""
     return {cluster.intra.name: cluster.intra.busbw, cluster.inter.name: cluster.inter.busbw}
-
-
-def alone_ns(moved: Transfer, capacity: dict[str, float]) -> int:
-    """How long a transfer takes with its links to itself, in whole nanoseconds."""
-    wire = max((nbytes / capacity[link] for link, nbytes in moved.loads), default=0.0)
-    return moved.latency_ns + seconds_to_ns(wire)

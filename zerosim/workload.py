@@ -45,6 +45,37 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True)
+class Matmul:
+    """`count` matrix products [m, k] · [k, n], 2·m·k·n FLOPs each.
+
+    `layout` is cuBLAS's: TN in a forward, NN for the gradient of the input, NT for that of the weight.
+    """
+
+    m: int
+    k: int
+    n: int
+    layout: str = "TN"
+    count: int = 1
+
+    @property
+    def flops(self) -> int:
+        """FLOPs of all of them."""
+        return 2 * self.m * self.k * self.n * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an op's FLOPs consist of: matrix products, attention, and how many kernels in all.
+
+    The FLOPs of an op that are neither are counted at the rate of matrix products.
+    """
+
+    matmuls: tuple[Matmul, ...] = ()
+    attention_flops: int = 0
+    kernels: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """One piece of the forward pass, computed at once with the parameters of `unit`.
 
@@ -55,6 +86,7 @@ class Layer:
     end; `forward_workspace`, `recompute_workspace` and `backward_workspace` only while the layer runs
     so (the most at once, beside what is kept). `gone_early`: of what is kept (or computed again), what the backward has
     dropped before it holds most. `modules`, in forward order, are what engines see that gather module by module; empty: one.
+    `forward_work`, `recompute_work` and `backward_work` say which kernels these are, None if unknown.
     """
 
     name: str
@@ -72,6 +104,9 @@ class Layer:
     backward_workspace: int = 0
     gone_early: int = 0
     modules: tuple[Module, ...] = ()
+    forward_work: Work | None = None
+    recompute_work: Work | None = None
+    backward_work: Work | None = None
 
 
 @dataclass(frozen=True, slots=True)

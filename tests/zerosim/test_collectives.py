@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zerosim.collectives import alone_ns, capacities, transfer, wire_bytes
+from zerosim.collectives import transfer, wire_bytes
 from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
 from zerosim.kinds import Kind
@@ -17,7 +17,7 @@ AG, RS, AR = Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE
 
 def microseconds(machine: str, n_ranks: int, kind: Kind, nbytes: int) -> float:
     cluster = MACHINES[machine].cluster(n_ranks, "bfloat16")
-    return alone_ns(transfer(kind, nbytes, n_ranks, cluster), capacities(cluster)) / 1000
+    return transfer(kind, nbytes, n_ranks, cluster).alone_ns / 1000
 
 
 # Check cases G1-G5: NVIDIA/nccl src/graph/tuning.cc, ring with the Simple protocol.
@@ -49,7 +49,7 @@ def test_one_gigabyte_over_25_dgx_2_is_set_by_the_nodes_network_cards() -> None:
     moved = transfer(AG, 10**9, 400, cluster)
     # 384 of 400 shards come from other nodes; check case G10 counts 399 (9.975 ms): 4 % apart.
     assert dict(moved.loads) == {"nvswitch": 997_500_000, "infiniband": 960_000_000}
-    wire_ns = alone_ns(moved, capacities(cluster)) - moved.latency_ns
+    wire_ns = moved.alone_ns - moved.latency_ns
     assert wire_ns == 9_600_000
     assert wire_ns == pytest.approx(9_975_000, rel=0.04)
 
@@ -78,7 +78,7 @@ def test_one_rank_alone_moves_nothing_in_no_time() -> None:
     cluster = MACHINES["dgx-h100"].cluster(1, "bfloat16")
     moved = transfer(AR, 10**9, 1, cluster)
     assert (moved.latency_ns, moved.loads) == (0, ())
-    assert alone_ns(moved, capacities(cluster)) == 0
+    assert moved.alone_ns == 0
 
 
 def test_groups_that_pass_a_node_together_load_its_cards_together() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerosim.cluster import Cluster
-from zerosim.collectives import Transfer, alone_ns, capacities, transfer
+from zerosim.collectives import Transfer, capacities, transfer
 from zerosim.compute import compute_ns
 from zerosim.errors import PlanError
 from zerosim.kinds import COMMUNICATION
@@ -131,7 +131,7 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
         if op.communicator is not None and op.communicator in last_on_communicator:
             before.append(last_on_communicator[op.communicator])
         axis = None if op.group is None else axis_index[op.group]
-        key = (op.kind, op.flops, op.memory_bytes, op.elements, op.dtype, op.group)
+        key = (op.kind, op.flops, op.memory_bytes, op.work, op.elements, op.dtype, op.group)
         if key not in costs:
             costs[key] = _cost(op, None if axis is None else plan.axes[axis], cluster)
         duration, moved = costs[key]
@@ -182,7 +182,7 @@ def _cost(op: Op, axis: Axis | None, cluster: Cluster) -> tuple[int, Transfer | 
     if op.kind not in COMMUNICATION or op.nbytes is None or axis is None:
         return compute_ns(op.flops, op.memory_bytes, cluster.device), None
     moved = transfer(op.kind, op.nbytes, axis.size, cluster, axis.stride)
-    return alone_ns(moved, capacities(cluster)), moved
+    return moved.alone_ns, moved
 
 
 def durations(program: Program, variation: Variation, ranks: Sequence[int]) -> list[Int | int]:

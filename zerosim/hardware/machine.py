@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from zerosim.cluster import Cluster, Device, Host, Link
+from zerosim.cluster import Cluster, Device, Host, Link, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,11 @@ class Machine:
     base_s: float
     sources: dict[str, str]
     backend: str = "nccl"
+    collectives: str = "ring"
+    topology: Topology | None = None
+    attention_efficiency: float | None = None
+    memory_efficiency: float = 1.0
+    sms: int = 0
 
     def cluster(self, world_size: int, dtype: str) -> Cluster:
         """`world_size` ranks on as many of these nodes as they need, computing in `dtype`."""
@@ -40,6 +45,9 @@ class Machine:
                 memory_bandwidth=self.memory_bandwidth,
                 efficiency=self.efficiency,
                 launch_s=self.launch_s,
+                attention_efficiency=self.attention_efficiency,
+                memory_efficiency=self.memory_efficiency,
+                sms=self.sms,
             ),
             intra=self.intra,
             inter=self.inter,
@@ -47,6 +55,8 @@ class Machine:
             base_s=self.base_s,
             backend=self.backend,
             sources=self.sources,
+            collectives=self.collectives,
+            topology=self.topology,
         )
 
 

@@ -162,7 +162,7 @@ def _layers(record: Mapping[str, Any], units: tuple[Unit, ...], scale: _Scale) -
             yield Layer(name=name, unit=first + k, modules=modules, **costs)
 
 
-def _costs(entry: Mapping[str, Any], place: str, scale: _Scale) -> dict[str, int]:
+def _costs(entry: Mapping[str, Any], place: str, scale: _Scale) -> dict[str, Any]:
     def at(name: str) -> int:
         return scale.at(entry.get(name), f"{place}.{name}")
 
@@ -170,7 +170,7 @@ def _costs(entry: Mapping[str, Any], place: str, scale: _Scale) -> dict[str, int
     forward = at("forward_flops") - masked
     kept = _kept(entry, place, scale)
     backward = _highest(entry, "backward_workspace", place, scale)
-    costs = {
+    costs: dict[str, Any] = {
         "forward_flops": max(0, forward),
         "backward_flops": max(0, at("backward_flops") - 2 * masked),
         "activations": kept,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zerosim.collectives import alone_ns, capacities, transfer
+from zerosim.collectives import transfer
 from zerosim.hardware import MACHINES
 from zerosim.kinds import Kind
 
@@ -52,7 +52,7 @@ def busbw(name: str, nbytes: int) -> float:
     """nccl-tests' bus bandwidth of an all-reduce over one node, in GB/s."""
     n = MACHINES[name].ranks_per_node
     cluster = MACHINES[name].cluster(n, "bfloat16")
-    ns = alone_ns(transfer(Kind.ALL_REDUCE, nbytes, n, cluster), capacities(cluster))
+    ns = transfer(Kind.ALL_REDUCE, nbytes, n, cluster).alone_ns
     return 2 * (n - 1) / n * nbytes / ns
 
 
@@ -68,5 +68,5 @@ def test_a_dgx_2_reaches_120_gigabytes_per_second() -> None:
 def test_a_dgx_h100_gathers_within_the_measured_band() -> None:
     # NVIDIA/nccl-tests issue 326: all-gather 350-361 GB/s.
     cluster = MACHINES["dgx-h100"].cluster(8, "bfloat16")
-    ns = alone_ns(transfer(Kind.ALL_GATHER, 8 * 2**30, 8, cluster), capacities(cluster))
+    ns = transfer(Kind.ALL_GATHER, 8 * 2**30, 8, cluster).alone_ns
     assert 350 <= 7 / 8 * 8 * 2**30 / ns <= 361

@@ -9,13 +9,14 @@ an op and dropped once it has issued the op that frees it. The program is the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from zerosim.errors import PlanError
-from zerosim.kinds import COMMUNICATION, MEMORY_KINDS, ORDERED, PREFIX, Kind, Reuse
+from zerosim.kinds import COMMUNICATION, MEMORY_KINDS, ORDERED, Kind, Reuse
 from zerosim.units import dtype_bytes
+from zerosim.workload import Work
 
 ByRank = tuple[tuple[int, int], ...]
 """What differs by rank, from rank 0 on: runs of (how many ranks, the value of each)."""
@@ -61,7 +62,8 @@ def uneven(key: str, kind: str, values: Sequence[int]) -> Allocation:
 class Op:
     """One thing to do. `after` are ids of earlier ops; `elements` of a collective: the full tensor's.
 
-    `flops` and `memory_bytes` are the work of a compute op; `blocks` makes the host wait for its end.
+    `flops` and `memory_bytes` are the work of a compute op, and `work` says by which kernels, if it
+    is known; `blocks` makes the host wait for its end.
     Where ranks differ, `memory_bytes_by_rank` says what each moves, and `memory_bytes` is the most.
     """
 
@@ -84,6 +86,7 @@ class Op:
     step: int = 1
     micro_batch: int = 0
     memory_bytes_by_rank: ByRank | None = None
+    work: Work | None = None
 
     @property
     def nbytes(self) -> int | None:
@@ -188,113 +191,3 @@ def _check_allocation(allocation: Allocation, owner: str) -> None:
             f"'{owner}' allocates {allocation.nbytes} B of '{allocation.kind}': "
             f"give 0 B or more of {', '.join(MEMORY_KINDS)}"
         )
-
-
-@dataclass(slots=True)
-class PlanWriter:
-    """Writes a plan op by op, in issue order; each op belongs to the current step and micro-batch."""
-
-    ops: list[Op] = field(default_factory=list)
-    step: int = 1
-    micro_batch: int = 0
-
-    def compute(
-        self,
-        kind: Kind,
-        unit: str,
-        *,
-        after: Iterable[int] = (),
-        flops: int = 0,
-        memory_bytes: int = 0,
-        memory_bytes_by_rank: ByRank | None = None,
-        stream: str = "compute",
-        name: str | None = None,
-        elements: int | None = None,
-        dtype: str | None = None,
-        bucket: int | None = None,
-        allocates: tuple[Allocation, ...] = (),
-        frees: tuple[str, ...] = (),
-    ) -> int:
-        """Append an op that computes, copies or fills; returns its id."""
-        return self._append(
-            Op(
-                id=len(self.ops),
-                name=name or PREFIX[kind] + unit,
-                kind=kind,
-                stream=stream,
-                after=tuple(after),
-                unit=unit or None,
-                flops=flops,
-                memory_bytes=memory_bytes,
-                memory_bytes_by_rank=memory_bytes_by_rank,
-                elements=elements,
-                dtype=dtype,
-                bucket=bucket,
-                allocates=allocates,
-                frees=frees,
-                step=self.step,
-                micro_batch=self.micro_batch,
-            )
-        )
-
-    def collective(
-        self,
-        kind: Kind,
-        unit: str,
-        *,
-        elements: int,
-        dtype: str,
-        after: Iterable[int] = (),
-        stream: str | None = None,
-        name: str | None = None,
-        group: str = "world",
-        communicator: str = "world",
-        bucket: int | None = None,
-        allocates: tuple[Allocation, ...] = (),
-        frees: tuple[str, ...] = (),
-    ) -> int:
-        """Append a collective, on the stream of its kind unless another is named; returns its id."""
-        return self._append(
-            Op(
-                id=len(self.ops),
-                name=name or PREFIX[kind] + unit,
-                kind=kind,
-                stream=stream or kind.value,
-                after=tuple(after),
-                unit=unit,
-                elements=elements,
-                dtype=dtype,
-                group=group,
-                communicator=communicator,
-                bucket=bucket,
-                allocates=allocates,
-                frees=frees,
-                step=self.step,
-                micro_batch=self.micro_batch,
-            )
-        )
-
-    def wait(self, after: Iterable[int], unit: str = "", *, frees: tuple[str, ...] = ()) -> int:
-        """The host waits until the ops `after` have ended (an event's or a stream's synchronize)."""
-        return self._append(
-            Op(
-                id=len(self.ops),
-                name=PREFIX[Kind.WAIT] + unit,
-                kind=Kind.WAIT,
-                stream="host",
-                after=tuple(after),
-                unit=unit or None,
-                frees=frees,
-                blocks=True,
-                step=self.step,
-                micro_batch=self.micro_batch,
-            )
-        )
-
-    def drop(self, keys: tuple[str, ...]) -> None:
-        """The host drops these once it has issued the last op."""
-        self.ops[-1] = replace(self.ops[-1], frees=(*self.ops[-1].frees, *keys))
-
-    def _append(self, op: Op) -> int:
-        self.ops.append(op)
-        return op.id
