@@ -55,24 +55,69 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What NCCL's tuner asks about a machine beside its links' rates (src/graph/tuning.cc).
+    """What NCCL's tuner knows of a machine beside its links' rates (docs/collectives.md names sources).
 
-    `channels` are the rings that its search finds: they share the intra link's busbw evenly. `ctas`
-    are the thread blocks, one an SM, that a ring collective takes. NVLS (`nvls_heads` 0: none) has
-    heads of `nvls_head_gbs` bytes a second each and takes `nvls_ctas`. `net_latency_s` is what the
-    fabric between nodes adds to a collective that crosses it.
+    `architecture`: volta, ampere, hopper or blackwell; `intra`: nvlink or pci, the path between GPUs
+    of a node; `cpu`: intel, amd or other; `ll128`: whether that protocol may be used (NVLink, and no
+    more than a PCIe bridge from GPU to network card). A node here is an NVLink domain.
+
+    `channels` rings of `channel_busbw` bytes a second each are what NCCL's search finds inside a
+    node; their product is the machine's own intra busbw, and they slow down and speed up with the
+    cluster's. `ctas`: thread blocks, one an SM, of a ring or tree (after NCCL has doubled channels).
+    Between nodes: `net_channels` and `net_ctas` likewise (0: as inside).
+
+    NVLS: `nvls_heads` in a full node (0: none), and `nvls_link`, the bytes a second that NCCL counts
+    for all NVLink links of a GPU (H100: 18 x 20.6e9); a head gets the largest speed of NCCL's search
+    that heads + 1 times fit. `nvls_ctas`: its thread blocks. `sharp`: switches of the network reduce.
+
+    `net_latency_s`: NCCL's latencyInter, waited for once a step between nodes (twice with Simple);
+    `net_base_s`: what the fabric adds once to a collective that crosses nodes.
     """
 
     architecture: str
     channels: int
+    channel_busbw: float
     ctas: int
     intra: str = "nvlink"
     cpu: str = "intel"
+    ll128: bool = True
     nvls_heads: int = 0
-    nvls_head_gbs: float = 0.0
+    nvls_link: float = 0.0
     nvls_ctas: int = 0
-    nics: int = 1
+    net_channels: int = 0
+    net_ctas: int = 0
     net_latency_s: float = 0.0
+    net_base_s: float = 0.0
+    sharp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Times of one collective over `n_ranks` ranks on `n_nodes` nodes, as a benchmark printed them.
+
+    `kind` as in kinds; `times` are (bytes of the full tensor, seconds), bytes ascending. Full tensor:
+    output of an all-gather, input of a reduce-scatter, the whole for the rest (nccl-tests' size).
+    """
+
+    kind: str
+    n_ranks: int
+    n_nodes: int
+    times: tuple[tuple[int, float], ...]
+    source: str
+
+    def __post_init__(self) -> None:
+        """Refuse no times, sizes that do not ascend, and times that are no finite positive number."""
+        sizes = [nbytes for nbytes, _ in self.times]
+        if not sizes or sizes[0] < 1 or sizes != sorted(set(sizes)):
+            raise ScenarioError(
+                f"measured {self.kind} of {self.source} has sizes {sizes[:4]}: give ascending sizes"
+            )
+        for nbytes, seconds in self.times:
+            if not math.isfinite(seconds) or seconds <= 0:
+                raise ScenarioError(
+                    f"measured {self.kind} of {nbytes} bytes of {self.source} took {seconds} s: "
+                    "give a finite number above 0"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +137,8 @@ class Contention:
 class Cluster:
     """`world_size` ranks in nodes of `ranks_per_node`. `base_s` is a collective's fixed latency.
 
-    `backend` decides what a collective puts on the wire, `collectives` names the model of its time.
+    `backend` decides what a collective puts on the wire, `collectives` names the model of its time:
+    nccl needs `topology`, table needs `measured`.
     `sources` names, for each number, where it
     is from: datasheet, measured, fitted on …, assumed.
     """
@@ -110,6 +156,7 @@ class Cluster:
     collectives: str = "ring"
     topology: Topology | None = None
     contention: Contention = Contention()
+    measured: tuple[Measured, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse sizes below one, and rates that are no finite positive number."""

@@ -1,0 +1,39 @@
+"""Bytes on the wire: how often a collective moves its tensor past every rank, and what one rank sends."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zerosim.errors import ScenarioError
+from zerosim.kinds import Kind
+
+_PASSES: Final[dict[Kind, int]] = {
+    Kind.ALL_GATHER: 1,
+    Kind.REDUCE_SCATTER: 1,
+    Kind.ALL_REDUCE: 2,
+    Kind.REDUCE: 1,
+    Kind.BROADCAST: 1,
+    Kind.ALL_TO_ALL: 1,
+}
+"""How often a ring moves the tensor past every rank."""
+COSTED: Final = tuple(_PASSES)
+"""The kinds that have a cost."""
+PIPELINES: Final = (Kind.REDUCE, Kind.BROADCAST)
+"""Kinds that have one sender or receiver, so that all bytes pass each link."""
+
+
+def passes(kind: Kind, backend: str) -> int:
+    """How often the tensor passes every rank. Gloo's reduce-scatter is an all-reduce inside."""
+    if kind not in _PASSES:
+        raise ScenarioError(f"no cost model for '{kind}': known are {', '.join(_PASSES)}")
+    if kind is Kind.REDUCE_SCATTER and backend == "gloo":
+        return _PASSES[Kind.ALL_REDUCE]
+    return _PASSES[kind]
+
+
+def wire_bytes(kind: Kind, nbytes: int, n_ranks: int, backend: str = "nccl") -> int:
+    """Bytes one rank sends for a collective over the full tensor of `nbytes`, rounded up.
+
+    Of a broadcast or a reduce: the mean over the ranks.
+    """
+    return -(-passes(kind, backend) * nbytes * (n_ranks - 1) // n_ranks)
