@@ -6,6 +6,7 @@ ZerosimError
 │   ├── ScenarioError       a scenario that makes no sense
 │   ├── PlanError           a plan that cannot be carried out
 │   ├── TraceFileError      a trace file we cannot read
+│   ├── MeasurementError    a measurement that cannot be read, or cannot be true
 │   └── RunError            a run directory we cannot read or write
 └── RuntimeFailedError  real ranks that failed (exit code 1)
 """
@@ -49,6 +50,10 @@ class PlanError(InputError):
 
 class TraceFileError(InputError):
     """A trace file that cannot be read."""
+
+
+class MeasurementError(InputError):
+    """A measurement that cannot be read, or cannot be true."""
 
 
 class RunError(InputError):

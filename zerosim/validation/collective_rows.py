@@ -1,0 +1,134 @@
+"""Rows of measured collectives: a table (CSV) of series, each one machine measured by one tool."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from zerosim.errors import MeasurementError
+from zerosim.validation.measured import KINDS, MAX_ROWS, Timing, checked, read_text, torch_dtype
+from zerosim.validation.nccl_tests import number
+
+NEEDED: Final = ("collective", "ranks", "bytes", "time_us")
+"""Columns without which there is nothing to score; the others may be blank."""
+_MAX_CELL: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measured collective and where it is from. Blank text: the source does not say.
+
+    `series`: the run it belongs to; `split`: calib (constants may be fitted on it), test, extra or
+    exclude; `algo`: what the tool says NCCL chose, or was made to choose.
+    """
+
+    row_id: str
+    series: str
+    timing: Timing
+    split: str = ""
+    source: str = ""
+    hardware: str = ""
+    gpu: str = ""
+    gpus_per_node: int | None = None
+    inter_link: str = ""
+    inter_gbps: float | None = None
+    algo: str = ""
+    tool: str = ""
+    nccl: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a table holds: its rows, and those left out, each (row, series, why)."""
+
+    rows: tuple[Row, ...]
+    left_out: tuple[tuple[str, str, str], ...] = ()
+
+
+def read_rows(path: Path) -> Rows:
+    """The rows of a CSV with the columns of docs/calibration.md. Raises MeasurementError."""
+    return rows_from(path.name, read_text(path))
+
+
+def rows_from(name: str, text: str) -> Rows:
+    """The rows of a CSV text, which `name` stands for in errors. Raises MeasurementError.
+
+    A row with a blank in one of NEEDED is left out; one that cannot be true is refused.
+    """
+    reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", restval="", strict=True)
+    try:
+        missing = [column for column in NEEDED if column not in (reader.fieldnames or ())]
+        if missing:
+            raise MeasurementError(
+                f"{name} has no column '{missing[0]}': give {', '.join(NEEDED)} at least"
+            )
+        rows, left_out = list[Row](), list[tuple[str, str, str]]()
+        for cells in reader:
+            place = f"{name} line {reader.line_num}"
+            blank = next((column for column in NEEDED if not cells[column]), None)
+            if blank is None:
+                rows.append(_row(cells, place))
+            else:
+                named = (cells.get("row_id", "") or place, cells.get("series_id", ""))
+                left_out.append((*named, f"it does not say its {blank}"))
+            if len(rows) > MAX_ROWS:
+                raise MeasurementError(f"{name} has more than {MAX_ROWS} rows: give a part of it")
+    except csv.Error as error:
+        raise MeasurementError(f"{name} line {reader.line_num} is no CSV: {error}") from None
+    if not rows:
+        raise MeasurementError(f"{name} has no row with {', '.join(NEEDED)}: fill them in")
+    return Rows(tuple(rows), tuple(left_out))
+
+
+def _row(cells: Mapping[str, str], place: str) -> Row:
+    for column, text in cells.items():
+        if column == "" or len(text) > _MAX_CELL:
+            raise MeasurementError(f"{place} has more cells than columns, or one that is too long")
+    kinds = {str(kind): kind for kind in KINDS}
+    kind = kinds.get(cells["collective"])
+    if kind is None:
+        raise MeasurementError(
+            f"{place}: collective is '{cells['collective'][:40]}': give one of {', '.join(kinds)}"
+        )
+    placed = {"out-of-place": False, "in-place": True}.get(cells.get("placement", ""))
+    n_ranks = _whole(cells, "ranks", place)
+    timing = Timing(
+        kind=kind,
+        n_ranks=0 if n_ranks is None else n_ranks,
+        n_nodes=_whole(cells, "nodes", place),
+        nbytes=_whole(cells, "bytes", place) or 0,
+        seconds=number(cells["time_us"], f"{place}: time_us") / 1e6,
+        dtype=torch_dtype(cells.get("dtype", "")),
+        in_place=placed,
+    )
+    per_node = _whole(cells, "gpus_per_node", place)
+    gbps = cells.get("inter_gbps_per_node_stated", "")
+    return Row(
+        row_id=cells.get("row_id", "") or place,
+        series=cells.get("series_id", ""),
+        timing=checked(timing, place),
+        split=cells.get("split", ""),
+        source=cells.get("source", ""),
+        hardware=cells.get("hardware", ""),
+        gpu=cells.get("gpu", ""),
+        gpus_per_node=per_node,
+        inter_link=cells.get("inter_link", ""),
+        inter_gbps=number(gbps, place) if gbps else None,
+        algo=cells.get("algo", ""),
+        tool=cells.get("tool", ""),
+        nccl=cells.get("nccl_version", ""),
+    )
+
+
+def _whole(cells: Mapping[str, str], column: str, place: str) -> int | None:
+    text = cells.get(column, "")
+    if not text:
+        return None
+    value = number(text, f"{place}: {column}")
+    if not value.is_integer() or not 0 < value < 2**53:
+        raise MeasurementError(f"{place}: {column} is {text[:40]}: give a whole number above 0")
+    return int(value)
