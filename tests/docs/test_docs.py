@@ -14,7 +14,6 @@ import typer.testing
 from zerosim import errors
 from zerosim.analysis.summary import summarize
 from zerosim.cli import VERBS, application
-from zerosim.hardware import MACHINES
 from zerosim.kinds import Kind
 from zerosim.scenario import PRESETS, Scenario, load_scenario, plan_of, run
 from zerosim.scenario.codec import SECTIONS
@@ -157,43 +156,6 @@ def test_the_cli_page_is_what_the_help_says(docs: Path, update_docs: bool) -> No
         title = " ".join(["zerosim", *arguments])
         parts.append(f"## {title}\n\n```text\n{result.output.strip()}\n```\n")
     _check(docs / "cli.md", "\n".join(parts), write=update_docs)
-
-
-def test_the_clusters_page_is_what_the_machines_say(docs: Path, update_docs: bool) -> None:
-    intro = (
-        "# Clusters\n\nGenerated from `zerosim/hardware/`: `make docs` writes it anew.\n"
-        "Rates are per second; a scenario's `[cluster]` fields change them.\n"
-    )
-    parts = [intro]
-    for name in MACHINES:
-        machine = MACHINES[name]
-        cluster = machine.cluster(machine.ranks_per_node, "bfloat16")
-        rows = [
-            ("device", machine.device),
-            ("ranks per node", str(machine.ranks_per_node)),
-            ("backend", machine.backend),
-            ("peak, 16 bit", f"{cluster.device.peak_flops / 1e12:g} TFLOP/s"),
-            ("peak, float32", f"{machine.peak_flops['float32'] / 1e12:g} TFLOP/s"),
-            ("efficiency, launch", f"{machine.efficiency:g}, {machine.launch_s * 1e6:g} µs"),
-            (
-                "memory",
-                f"{machine.memory_bytes / 1e9:g} GB at {machine.memory_bandwidth / 1e9:g} GB/s",
-            ),
-            (
-                f"{machine.intra.name}, a rank",
-                f"{machine.intra.busbw / 1e9:g} GB/s busbw, {machine.intra.hop_s * 1e6:g} µs a hop",
-            ),
-            (
-                f"{machine.inter.name}, a node",
-                f"{machine.inter.busbw / 1e9:g} GB/s busbw, {machine.inter.hop_s * 1e6:g} µs a hop",
-            ),
-        ]
-        table = "\n".join(f"| {k} | {v} |" for k, v in rows)
-        sources = "\n".join(f"- {k}: {v}" for k, v in machine.sources.items())
-        parts.append(
-            f"## {name}\n\n| what | value |\n|---|---|\n{table}\n\nSources:\n\n{sources}\n"
-        )
-    _check(docs / "clusters.md", "\n".join(parts), write=update_docs)
 
 
 def _check(page: Path, text: str, *, write: bool) -> None:

@@ -115,7 +115,7 @@ def _clusters(_library: Path) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "device": MACHINES[name].device,
+            "device": MACHINES[name].device.name,
             "ranks_per_node": MACHINES[name].ranks_per_node,
             "backend": MACHINES[name].backend,
         }

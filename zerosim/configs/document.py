@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from zerosim.configs.jsontext import read_json
 from zerosim.errors import InputError, ScenarioError
-from zerosim.scenario.toml_text import read_toml
+from zerosim.toml_text import read_toml
 
 MAX_BYTES: Final = 2**18
 """A configuration is a page or two."""

@@ -1,72 +1,115 @@
-"""What a machine file says: rates by dtype, links, costs, each with its source."""
+"""What a machine file says: device, links, network, with a source for each number and figures to meet."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from zerosim.cluster import Cluster, Device, Host, Link, Topology
+from zerosim.hardware.calibration import Calibration, merged, shipped
+from zerosim.hardware.constants import device_constants, fabric_constants, launcher_constants
+from zerosim.hardware.devices import Datasheet
+from zerosim.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A bus bandwidth that somebody measured on such a machine, bytes a second, and who.
+
+    `nbytes` as in nccl-tests' size column. `split`: calib figures may be fitted, test and extra ones
+    are compared. `within`: how far off, as a share, the model may be. `ring`: NVLS was switched off.
+    """
+
+    kind: Kind
+    n_ranks: int
+    nbytes: int
+    busbw: float
+    source: str
+    split: str = "calib"
+    within: float = 0.06
+    ring: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A kind of node. `peak_flops` is by dtype (torch's names); the other fields are Cluster's."""
+    """A kind of node, many of which make a cluster.
+
+    `fabric` and `launcher` name the constants of a calibration; `own` holds constants for this machine
+    alone. Without a `fabric`, `inter` is what the network reaches. `computes`: the host is the device.
+    `sources` are of what is not the device's: intra_busbw, inter_busbw, latency.
+    """
 
     name: str
-    device: str
+    says: str
+    device: Datasheet
     ranks_per_node: int
-    peak_flops: dict[str, float]
-    memory_bytes: int
-    memory_bandwidth: float
-    efficiency: float
-    launch_s: float
     intra: Link
     inter: Link
-    host: Host
-    base_s: float
     sources: dict[str, str]
+    fabric: str = ""
+    launcher: str = "one process a GPU"
+    base_s: float = 0.0
     backend: str = "nccl"
     collectives: str = "ring"
     topology: Topology | None = None
-    attention_efficiency: float | None = None
-    memory_efficiency: float = 1.0
-    sms: int = 0
+    computes: bool = False
+    own: Calibration = field(default_factory=Calibration)
+    published: tuple[Published, ...] = ()
 
-    def cluster(self, world_size: int, dtype: str) -> Cluster:
-        """`world_size` ranks on as many of these nodes as they need, computing in `dtype`."""
+    def cluster(self, world_size: int, dtype: str, given: Calibration | None = None) -> Cluster:
+        """`world_size` ranks on as many of these nodes as they need, computing in `dtype`.
+
+        `given` constants go before the machine's own, and those before the ones zerosim comes with.
+        Raises ScenarioError where a constant is missing.
+        """
+        known = merged(shipped(), self.own)
+        known = known if given is None else merged(known, given)
+        computing = device_constants(self.device, known)
+        network = fabric_constants(self.fabric, known)
+        launching = launcher_constants(self.launcher, known)
+        rates = self.device.peak_flops
         return Cluster(
             name=self.name,
             world_size=world_size,
             ranks_per_node=self.ranks_per_node,
             device=Device(
-                name=self.device,
-                peak_flops=self.peak_flops.get(dtype, self.peak_flops["float32"]),
-                memory_bytes=self.memory_bytes,
-                memory_bandwidth=self.memory_bandwidth,
-                efficiency=self.efficiency,
-                launch_s=self.launch_s,
-                attention_efficiency=self.attention_efficiency,
-                memory_efficiency=self.memory_efficiency,
-                sms=self.sms,
+                name=self.device.name,
+                peak_flops=rates.get(dtype, rates["float32"]),
+                memory_bytes=self.device.memory_bytes,
+                memory_bandwidth=self.device.memory_bandwidth,
+                efficiency=computing.efficiency,
+                launch_s=computing.launch_s,
+                attention_efficiency=computing.attention_efficiency,
+                memory_efficiency=computing.memory_efficiency,
+                sms=self.device.sms,
             ),
             intra=self.intra,
-            inter=self.inter,
-            host=self.host,
+            inter=replace(self.inter, busbw=self.inter.busbw * network.share),
+            host=Host(launching.kernel_s, launching.issue_s, self.computes),
             base_s=self.base_s,
             backend=self.backend,
-            sources=self.sources,
+            sources=self.device.sources
+            | self.sources
+            | {
+                "efficiency": computing.source,
+                "launch_s": computing.source,
+                "fabric": network.source,
+                "host": launching.source,
+            },
             collectives=self.collectives,
-            topology=self.topology,
+            topology=None
+            if self.topology is None
+            else replace(
+                self.topology,
+                net_latency_s=self.topology.net_latency_s + network.net_latency_s,
+                net_base_s=self.topology.net_base_s + network.net_base_s,
+            ),
         )
 
 
 NCCL_SOURCE: Final = "NVIDIA/nccl src/graph/tuning.cc @5067397: ring, Simple protocol"
 NCCL_BASE_S: Final = 8.4e-6
 NVLINK_HOP_S: Final = 3.4e-6
+PCIE_HOP_S: Final = 5.7e-6
 NETWORK_HOP_S: Final = 14e-6
-"""All three from NCCL_SOURCE: latency of any ring collective, and of one hop on either link."""
-HOST: Final = Host(issue_s=5e-6, collective_s=22e-6)
-HOST_SOURCE: Final = (
-    "kernel launch 4-6 µs assumed; a collective 22-25 µs fitted on the published 8xH200 "
-    "all-reduce curve (stas00/ml-engineering @744d01e)"
-)
+"""All four from NCCL_SOURCE: latency of any ring collective, and of one hop on each kind of link."""

@@ -20,7 +20,7 @@ from zerosim.scenario.sections import (
     ScheduleSection,
     WorkloadSection,
 )
-from zerosim.scenario.toml_text import read_toml
+from zerosim.toml_text import read_toml
 
 MAX_HEADER_BYTES: Final = 64 * 2**20
 """The header of a large run may be some megabytes."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dash import html
 
 from zerosim.errors import ZerosimError
 from zerosim.scenario import Scenario, cluster_of, convention_of
+from zerosim.toml_text import write_toml
 from zerosim.trace import Trace
 from zerosim.units import format_bytes, format_ns
 from zerosim_app.components.cards import tile
@@ -110,7 +110,7 @@ def about(trace: Trace) -> html.Div:
             html.Div(
                 [
                     html.H3("Scenario", className="zs-h3"),
-                    html.Pre(toml(meta.scenario), className="zs-toml", tabIndex=0)
+                    html.Pre(write_toml(meta.scenario), className="zs-toml", tabIndex=0)
                     if meta.scenario
                     else html.P("Unknown: this run was imported.", className="zs-note"),
                 ]
@@ -118,35 +118,6 @@ def about(trace: Trace) -> html.Div:
         ],
         className="zs-two",
     )
-
-
-def toml(record: Mapping[str, Any]) -> str:
-    """A scenario's tables as TOML, as `zerosim simulate FILE` reads it."""
-    plain = {k: v for k, v in record.items() if not isinstance(v, Mapping)}
-    parts = ["\n".join(_lines(plain))] if plain else []
-    parts += [
-        "\n".join([f"[{name}]", *_lines(table)])
-        for name, table in record.items()
-        if isinstance(table, Mapping)
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _lines(table: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in table.items():
-        if value is not None:
-            yield f"{key} = {_value(value)}"
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        # The escapes of JSON are those of TOML, which has one more.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_value(v) for v in value)}]"
-    return str(value)
 
 
 def _clock(trace: Trace) -> str:

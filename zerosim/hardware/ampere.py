@@ -1,0 +1,164 @@
+"""Machines with A100s and NVLink: DGX, AWS, Oracle, Perlmutter, Jean Zay, and those of published runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from zerosim.hardware.devices import A100_SXM4_40GB, A100_SXM4_80GB
+from zerosim.hardware.fabrics import EFA_V1, INFINIBAND, OMNI_PATH, ROCE, SLINGSHOT
+from zerosim.hardware.machine import NCCL_BASE_S, Machine
+from zerosim.hardware.parts import LATENCY, NVSWITCH2, RINGS, ampere, cards
+
+_INTRA: Final = "derived: 12 rings x 20 GB/s (NVIDIA/nccl src/graph/search.cc @5067397)"
+_ML_ENGINEERING: Final = "stas00/ml-engineering network/README.md @744d01e"
+
+DGX_A100: Final = Machine(
+    name="dgx-a100",
+    says="8 A100 80 GB on NVSwitch, 8 InfiniBand HDR cards",
+    device=A100_SXM4_80GB,
+    ranks_per_node=8,
+    intra=NVSWITCH2,
+    inter=cards(8, 200),
+    fabric=INFINIBAND,
+    base_s=NCCL_BASE_S,
+    topology=ampere(cpu="amd"),
+    sources=LATENCY
+    | {
+        "intra_busbw": f"{_INTRA}; "
+        "measured all-reduce 234.9 GB/s at 16 GiB (stas00/ml-engineering @744d01e)",
+        "inter_busbw": "8 HDR cards x 25 GB/s (datasheet)",
+    },
+)
+DGX_A100_40GB: Final = replace(
+    DGX_A100,
+    name="dgx-a100-40gb",
+    says="8 A100 40 GB on NVSwitch, 8 InfiniBand HDR cards",
+    device=A100_SXM4_40GB,
+    sources=DGX_A100.sources
+    | {
+        "intra_busbw": f"{_INTRA}; measured all-gather 223-230, reduce-scatter 231.5, all-reduce "
+        "235.3 GB/s (microsoft/superbenchmark tests/data @700d650)"
+    },
+)
+AWS_P4D: Final = replace(
+    DGX_A100,
+    name="aws-p4d",
+    says="8 A100 40 GB on NVSwitch, 4 EFA cards",
+    device=A100_SXM4_40GB,
+    inter=cards(4, 100, "efa"),
+    fabric=EFA_V1,
+    topology=ampere(),
+    sources=LATENCY
+    | {
+        "intra_busbw": _INTRA,
+        "inter_busbw": f"4 cards x 12.5 GB/s ({_ML_ENGINEERING}: 400 Gbit/s)",
+    },
+)
+AWS_P4DE: Final = replace(
+    AWS_P4D,
+    name="aws-p4de",
+    says="8 A100 80 GB on NVSwitch, 4 EFA cards",
+    device=A100_SXM4_80GB,
+    sources=AWS_P4D.sources | {"inter_busbw": "datasheet p4de.24xlarge: 4 cards x 12.5 GB/s"},
+)
+OCI_A100_40GB: Final = replace(
+    DGX_A100,
+    name="oci-a100-40gb",
+    says="8 A100 40 GB on NVSwitch (OCI BM.GPU.B4.8), 16 RoCE ports",
+    device=A100_SXM4_40GB,
+    inter=cards(16, 100, "roce"),
+    fabric=ROCE,
+    sources=LATENCY
+    | {
+        "intra_busbw": _INTRA,
+        "inter_busbw": "16 ports x 12.5 GB/s: NCCL_IB_HCA of OCI's own scripts names 16; 100 Gbit/s "
+        "each (public shape: 1,600 Gbit/s)",
+    },
+)
+PERLMUTTER: Final = Machine(
+    name="perlmutter",
+    says="4 A100 40 GB, four NVLinks a pair, 4 Slingshot 11 cards",
+    device=A100_SXM4_40GB,
+    ranks_per_node=4,
+    intra=replace(NVSWITCH2, name="nvlink"),
+    inter=cards(4, 200, "slingshot"),
+    fabric=SLINGSHOT,
+    base_s=NCCL_BASE_S,
+    topology=ampere(cpu="amd"),
+    sources=LATENCY
+    | {
+        "intra_busbw": f"derived: 12 NVLinks a GPU, four a pair, so 12 rings x 20 GB/s; {RINGS}",
+        "inter_busbw": "docs.nersc.gov/systems/perlmutter/architecture: 4 Slingshot 11 cards x 25 GB/s",
+    },
+)
+JEAN_ZAY_A100: Final = replace(
+    DGX_A100,
+    name="jean-zay-a100",
+    says="8 A100 80 GB on NVSwitch, 4 Omni-Path links",
+    inter=cards(4, 100, "omni-path"),
+    fabric=OMNI_PATH,
+    sources=LATENCY
+    | {
+        "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
+        "inter_busbw": "4 Omni-Path links (bigscience/bloom model card) x 12.5 GB/s (datasheet "
+        "Omni-Path 100)",
+    },
+)
+MOSAICML_A100_40GB: Final = replace(
+    OCI_A100_40GB,
+    name="mosaicml-a100-40gb",
+    says="8 A100 40 GB on NVSwitch, 1,600 Gbit/s RoCE (MosaicML's benchmarks)",
+    sources=LATENCY
+    | {
+        "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
+        "inter_busbw": "mosaicml/llm-foundry scripts/train/benchmarking/README.md: 1600 Gbps RoCE; "
+        "assumed: 16 ports of 100",
+    },
+)
+MOSAICML_A100_80GB: Final = replace(
+    MOSAICML_A100_40GB,
+    name="mosaicml-a100-80gb",
+    says="8 A100 80 GB on NVSwitch, 1,600 Gbit/s RoCE (MosaicML's benchmarks)",
+    device=A100_SXM4_80GB,
+    inter=cards(8, 200, "roce"),
+    sources=MOSAICML_A100_40GB.sources
+    | {
+        "inter_busbw": "mosaicml/llm-foundry scripts/train/benchmarking/README.md: 1600 Gbps RoCE; "
+        "assumed: 8 cards of 200"
+    },
+)
+IBM_VELA_A100: Final = replace(
+    DGX_A100,
+    name="ibm-vela-a100",
+    says="8 A100 80 GB on NVSwitch, 400 Gbit/s RoCE (IBM's FSDP runs)",
+    inter=cards(4, 100, "roce"),
+    fabric=ROCE,
+    topology=ampere(),
+    sources=LATENCY
+    | {
+        "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
+        "inter_busbw": "pytorch.org blog 2024-03-13 (Maximizing training throughput): 400 Gbps between "
+        "nodes; assumed: 4 cards of 100",
+    },
+)
+INTERNEVO_A100: Final = replace(
+    IBM_VELA_A100,
+    name="internevo-a100",
+    says="8 A100 80 GB on NVSwitch, 4 RoCE cards of 100 Gbit/s (InternEvo's runs)",
+    sources=IBM_VELA_A100.sources
+    | {
+        "inter_busbw": "InternLM/InternEvo doc/en/train_performance.md @c628a8c: 4x100 Gb RoCE",
+    },
+)
+ATORCH_A100: Final = replace(
+    IBM_VELA_A100,
+    name="atorch-a100",
+    says="8 A100 80 GB on NVSwitch, 800 Gbit/s RDMA (ATorch's runs)",
+    inter=cards(4, 200, "roce"),
+    sources=IBM_VELA_A100.sources
+    | {
+        "inter_busbw": "intelligent-machine-learning/dlrover atorch/examples/llama2/README.md: "
+        "800 Gb/s RDMA; assumed: 4 RoCE cards of 200",
+    },
+)

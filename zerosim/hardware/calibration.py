@@ -1,0 +1,195 @@
+"""The calibration: constants of devices, networks and launchers, read from a document and checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from zerosim.errors import ScenarioError, UnknownNameError
+from zerosim.toml_text import read_toml, write_toml
+
+MAX_CALIBRATION_BYTES: Final = 2**20
+"""A hundred devices take some kilobytes."""
+_KINDS: Final = ("device", "fabric", "launcher")
+_MAX_S: Final = 1.0
+"""No launch, hop or issue takes a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConstants:
+    """Shares of the peak and of the memory bandwidth that a device reaches, and its launch time."""
+
+    efficiency: float
+    launch_s: float
+    source: str
+    attention_efficiency: float | None = None
+    memory_efficiency: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FabricConstants:
+    """What a network adds to a collective, at each step and once, and the share of its rate it reaches."""
+
+    net_latency_s: float
+    share: float
+    source: str
+    net_base_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LauncherConstants:
+    """What it costs the host to issue a collective and, beside it, a kernel."""
+
+    issue_s: float
+    source: str
+    kernel_s: float = 5e-6
+
+
+C = TypeVar("C", DeviceConstants, FabricConstants, LauncherConstants)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Constants by name, and where the document is from. Empty: nothing is known."""
+
+    device: dict[str, DeviceConstants] = field(default_factory=dict)
+    fabric: dict[str, FabricConstants] = field(default_factory=dict)
+    launcher: dict[str, LauncherConstants] = field(default_factory=dict)
+    provenance: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As tables of plain values; what is empty, and what is None, is left out."""
+        tables: dict[str, Any] = {"provenance": dict(self.provenance)}
+        for kind in _KINDS:
+            found = getattr(self, kind)
+            tables[kind] = {name: _present(asdict(found[name])) for name in found}
+        return {name: table for name, table in tables.items() if table}
+
+
+def calibration_from(record: object, where: str = "calibration") -> Calibration:
+    """A calibration from its tables. Raises UnknownNameError, ScenarioError; `where` names them."""
+    tables = _table(record, where)
+    for name in tables:
+        if name not in ("provenance", *_KINDS):
+            raise UnknownNameError(f"table of {where}", name, ("provenance", *_KINDS))
+    said = _table(tables.get("provenance", {}), f"{where}.provenance")
+    for key, text in said.items():
+        if not isinstance(text, str):
+            raise ScenarioError(f"{where}.provenance.{key} is {text!r}: give some text")
+    return Calibration(
+        device=_constants(DeviceConstants, tables.get("device", {}), f"{where}.device"),
+        fabric=_constants(FabricConstants, tables.get("fabric", {}), f"{where}.fabric"),
+        launcher=_constants(LauncherConstants, tables.get("launcher", {}), f"{where}.launcher"),
+        provenance=said,
+    )
+
+
+def read_calibration(path: Path) -> Calibration:
+    """The calibration in a TOML file. Raises ScenarioError, UnknownNameError."""
+    try:
+        if not path.is_file():
+            raise ScenarioError(f"no calibration file '{path}': check the path")
+        if path.stat().st_size > MAX_CALIBRATION_BYTES:
+            raise ScenarioError(
+                f"'{path}' is over {MAX_CALIBRATION_BYTES} bytes, so no calibration"
+            )
+        record = read_toml(path.read_bytes().decode())
+    except OSError as error:
+        reason = error.strerror or error
+        raise ScenarioError(f"cannot read '{path}': {reason}; check the path") from None
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(f"cannot read calibration '{path}' ({error}): mend the file") from None
+    return calibration_from(record, f"calibration '{path.name}'")
+
+
+def calibration_text(calibration: Calibration) -> str:
+    """The document of a calibration, as `read_calibration` reads it."""
+    return write_toml(calibration.to_dict())
+
+
+@cache
+def shipped() -> Calibration:
+    """The calibration that zerosim comes with."""
+    text = files("zerosim.hardware").joinpath("calibration.toml").read_text("utf-8")
+    return calibration_from(read_toml(text))
+
+
+def merged(base: Calibration, over: Calibration) -> Calibration:
+    """`base` with the constants of `over` in the place of its own, name by name."""
+    return Calibration(
+        device=base.device | over.device,
+        fabric=base.fabric | over.fabric,
+        launcher=base.launcher | over.launcher,
+        provenance=base.provenance | over.provenance,
+    )
+
+
+def changed(base: Calibration, over: Calibration) -> Calibration:
+    """What `over` says that `base` does not: all that a scenario needs to remember."""
+    return replace(
+        over,
+        provenance={},
+        device={k: v for k, v in over.device.items() if base.device.get(k) != v},
+        fabric={k: v for k, v in over.fabric.items() if base.fabric.get(k) != v},
+        launcher={k: v for k, v in over.launcher.items() if base.launcher.get(k) != v},
+    )
+
+
+def _constants(cls: type[C], record: object, where: str) -> dict[str, C]:
+    return {
+        name: _one(cls, _table(found, f"{where}.{name}"), f'{where}."{name}"')
+        for name, found in _table(record, where).items()
+    }
+
+
+def _one(cls: type[C], record: Mapping[str, Any], where: str) -> C:
+    known = {f.name: f for f in fields(cls)}
+    for name in record:
+        if name not in known:
+            raise UnknownNameError(f"constant of {where}", name, known)
+    for name, f in known.items():
+        if f.default is MISSING and name not in record:
+            raise ScenarioError(f"{where} has no {name}: give {_WANTED[name]}")
+    return cls(**{name: _checked(name, value, where) for name, value in record.items()})
+
+
+_WANTED: Final = {
+    "efficiency": "the share of the peak that matrix products reach, above 0, at most 1",
+    "attention_efficiency": "the share of the peak that attention reaches, above 0, at most 1",
+    "memory_efficiency": "the share of the memory bandwidth that is reached, above 0, at most 2",
+    "launch_s": "seconds a kernel takes beside its work, 0 to 1",
+    "net_latency_s": "seconds that the network adds to each step between nodes, 0 to 1",
+    "net_base_s": "seconds that the network adds to a collective, 0 to 1",
+    "share": "the share of the network cards' rate that arrives, above 0, at most 1",
+    "issue_s": "seconds to issue a collective, 0 to 1",
+    "kernel_s": "seconds to issue a kernel, 0 to 1",
+    "source": "where it is from: datasheet, measured, fitted on …, assumed",
+}
+_MOST: Final = {"memory_efficiency": 2.0}
+"""Caches answer some of the traffic, so that a fit may find more than the memory's own rate."""
+
+
+def _checked(name: str, value: object, where: str) -> Any:  # noqa: ANN401 - a number or text
+    if name == "source":
+        if isinstance(value, str) and value.strip():
+            return value
+    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf:
+        most = _MAX_S if name.endswith("_s") else _MOST.get(name, 1.0)
+        if 0 <= value <= most and (value > 0 or name.endswith("_s")):
+            return float(value)
+    raise ScenarioError(f"{where}.{name} is {value!r}: give {_WANTED[name]}")
+
+
+def _table(record: object, where: str) -> dict[str, Any]:
+    if not isinstance(record, Mapping):
+        raise ScenarioError(f"{where} is {record!r}: give a table")
+    return {str(name): value for name, value in record.items()}
+
+
+def _present(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in record.items() if v is not None}

@@ -1,0 +1,135 @@
+"""Machines with H100s and H200s: DGX and HGX, AWS, Google, and those of published runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from zerosim.hardware.devices import H100_96GB_500W, H100_SXM5_80GB, H200_SXM_141GB
+from zerosim.hardware.fabrics import EFA_V2, EFA_V3, INFINIBAND, ROCE, ROCE_GIB, TCPX, TCPXO
+from zerosim.hardware.machine import NCCL_BASE_S, Machine
+from zerosim.hardware.parts import LATENCY, NVSWITCH3, cards, hopper
+
+_INTRA: Final = "derived: 12 rings x 30 GB/s (NVIDIA/nccl src/graph/search.cc @5067397)"
+_NETWORKS: Final = "stas00/ml-engineering network/README.md @744d01e"
+
+DGX_H100: Final = Machine(
+    name="dgx-h100",
+    says="8 H100 80 GB on NVSwitch, 8 InfiniBand NDR cards",
+    device=H100_SXM5_80GB,
+    ranks_per_node=8,
+    intra=NVSWITCH3,
+    inter=cards(8, 400),
+    fabric=INFINIBAND,
+    base_s=NCCL_BASE_S,
+    topology=hopper(),
+    sources=LATENCY
+    | {
+        "intra_busbw": f"{_INTRA}; measured all-gather 350-361 GB/s (NVIDIA/nccl-tests issue 326)",
+        "inter_busbw": "8 NDR cards x 50 GB/s (datasheet)",
+    },
+)
+AWS_P5: Final = replace(
+    DGX_H100,
+    name="aws-p5",
+    says="8 H100 80 GB on NVSwitch, 32 EFA cards of 100 Gbit/s",
+    inter=cards(32, 100, "efa"),
+    fabric=EFA_V2,
+    topology=hopper(cpu="amd"),
+    sources=LATENCY
+    | {
+        "intra_busbw": _INTRA,
+        "inter_busbw": f"32 cards x 12.5 GB/s ({_NETWORKS}: EFA v2, 3,200 Gbit/s)",
+    },
+)
+GCP_A3_MEGA: Final = replace(
+    DGX_H100,
+    name="gcp-a3-mega",
+    says="8 H100 80 GB on NVSwitch, 8 cards of 200 Gbit/s, GPUDirect-TCPXO",
+    inter=cards(8, 200, "tcpxo"),
+    fabric=TCPXO,
+    sources=LATENCY
+    | {
+        "intra_busbw": _INTRA,
+        "inter_busbw": f"8 cards x 25 GB/s ({_NETWORKS}: the headline of 1,800 Gbit/s counts the "
+        "front-end card)",
+    },
+)
+GCP_A3_HIGH: Final = replace(
+    GCP_A3_MEGA,
+    name="gcp-a3-high",
+    says="8 H100 80 GB on NVSwitch, 4 cards of 200 Gbit/s, GPUDirect-TCPX",
+    inter=cards(4, 200, "tcpx"),
+    fabric=TCPX,
+    sources=LATENCY
+    | {"intra_busbw": _INTRA, "inter_busbw": f"4 cards x 25 GB/s ({_NETWORKS}: A3 High)"},
+)
+MOSAICML_H100: Final = replace(
+    DGX_H100,
+    name="mosaicml-h100",
+    says="8 H100 80 GB on NVSwitch, network not stated (MosaicML's benchmarks)",
+    inter=cards(8, 400, "roce"),
+    fabric=ROCE,
+    sources=LATENCY
+    | {
+        "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
+        "inter_busbw": "assumed: 8 RoCE cards of 400 Gbit/s, as usual for H100; "
+        "mosaicml/llm-foundry scripts/train/benchmarking/README.md @495218376 does not say",
+    },
+)
+TORCHTITAN_H100: Final = replace(
+    MOSAICML_H100,
+    name="torchtitan-h100",
+    says="8 H100 96 GB of 500 W on NVSwitch, 8 RDMA cards of 400 Gbit/s (torchtitan's runs)",
+    device=H100_96GB_500W,
+    sources=LATENCY
+    | {
+        "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
+        "inter_busbw": "pytorch/torchtitan benchmarks/llama3_h100_202412_torchtitan.md @b5bcd76: RDMA, "
+        "400 Gb/s a GPU",
+    },
+)
+IBM_VELA_H100: Final = replace(
+    MOSAICML_H100,
+    name="ibm-vela-h100",
+    says="8 H100 80 GB on NVSwitch, 800 Gbit/s RoCE (IBM's FSDP runs)",
+    inter=cards(8, 100, "roce"),
+    sources=LATENCY
+    | {
+        "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
+        "inter_busbw": "pytorch.org blog 2024-03-13 (Maximizing training throughput): 800 Gbps between "
+        "nodes; assumed: 8 cards of 100",
+    },
+)
+HGX_H200: Final = replace(
+    DGX_H100,
+    name="hgx-h200",
+    says="8 H200 141 GB on NVSwitch, 8 InfiniBand NDR cards",
+    device=H200_SXM_141GB,
+    sources=LATENCY
+    | {
+        "intra_busbw": f"{_INTRA}; measured all-gather 361.4, reduce-scatter 362.9 GB/s ({_NETWORKS})",
+        "inter_busbw": "datasheet DGX H200: 8 NDR cards x 50 GB/s",
+    },
+)
+AWS_P5EN: Final = replace(
+    HGX_H200,
+    name="aws-p5en",
+    says="8 H200 141 GB on NVSwitch, 16 EFA cards of 200 Gbit/s",
+    inter=cards(16, 200, "efa"),
+    fabric=EFA_V3,
+    sources=HGX_H200.sources
+    | {"inter_busbw": f"16 cards x 25 GB/s ({_NETWORKS}: EFA v3, 3,200 Gbit/s)"},
+)
+GCP_A3_ULTRA: Final = replace(
+    HGX_H200,
+    name="gcp-a3-ultra",
+    says="8 H200 141 GB on NVSwitch, 8 RoCE cards of 400 Gbit/s",
+    inter=cards(8, 400, "roce"),
+    fabric=ROCE_GIB,
+    sources=LATENCY
+    | {
+        "intra_busbw": _INTRA,
+        "inter_busbw": "cloud.google.com machine type a3-ultragpu-8g: 8 cards x 50 GB/s (3,200 Gbit/s)",
+    },
+)
