@@ -26,6 +26,7 @@ VERBS: Final[dict[str, str]] = {
     "list": "zerosim.cli.listing",
     "runs": "zerosim.cli.runs",
     "dashboard": "zerosim.cli.dashboard",
+    "validate": "zerosim.cli.validate",
     "parity": "zerosim.cli.parity",
 }
 """Each verb and the module that registers it, in the order of the help."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zerosim.errors import ScenarioError
 from zerosim.workload import Layer, Module, Parameter, Unit, Workload
@@ -11,6 +11,8 @@ from zerosim.workload import Layer, Module, Parameter, Unit, Workload
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Sizes of a transformer and its micro-batch. `llama` picks SwiGLU, RMSNorm and no biases.
+
+    `checkpointed_layers`: `checkpointing` is of so many of the first blocks, None: of all.
 
     `qkv_bias`: queries, keys and values of a llama have one nevertheless (Qwen2).
     """
@@ -29,6 +31,7 @@ class Sizes:
     attention: str = "flash"
     checkpointing: str = "none"
     qkv_bias: bool = False
+    checkpointed_layers: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse heads that do not divide the hidden size, or each other."""
@@ -73,7 +76,7 @@ def transformer(sizes: Sizes) -> Workload:
     return Workload(
         name="llama" if sizes.llama else "gpt",
         units=(Unit("root", root), *(Unit(str(i), block) for i in range(sizes.layers))),
-        layers=(_embed(sizes, root), *_blocks(sizes, block), _head(sizes, root)),
+        layers=(_embed(sizes, root), *_every_block(sizes, block), _head(sizes, root)),
         tokens=sizes.tokens,
         micro_batches=sizes.micro_batches,
         attention=(sizes.layers, sizes.hidden, sizes.seq),
@@ -109,6 +112,14 @@ def _head(sizes: Sizes, root: tuple[Parameter, ...]) -> Layer:
         backward_elements=2 * scores,
         modules=_modules(root, ("norm", last), 0, {last: flops}),
     )
+
+
+def _every_block(sizes: Sizes, block: tuple[Parameter, ...]) -> tuple[Layer, ...]:
+    some = sizes.checkpointed_layers
+    if some is None:
+        return _blocks(sizes, block)
+    kept = replace(sizes, checkpointing="none", checkpointed_layers=None)
+    return (*_blocks(sizes, block)[:some], *_blocks(kept, block)[some:])
 
 
 def _blocks(sizes: Sizes, block: tuple[Parameter, ...]) -> tuple[Layer, ...]:

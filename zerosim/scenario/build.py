@@ -85,6 +85,7 @@ def _workload(scenario: Scenario) -> Workload:
             qkv_bias=w.qkv_bias,
             attention=w.attention,
             checkpointing=w.checkpointing,
+            checkpointed_layers=w.checkpointed_layers,
         )
     )
 

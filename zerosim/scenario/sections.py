@@ -42,6 +42,7 @@ class WorkloadSection:
     sizes: str | None = None
     attention: str = "flash"
     checkpointing: str = "none"
+    checkpointed_layers: int | None = None
     record: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -61,6 +62,7 @@ class WorkloadSection:
             )
         if self.layers > _MAX_LAYERS:
             raise ScenarioError(f"workload.layers is {self.layers}: give at most {_MAX_LAYERS}")
+        _refuse_some_layers(self)
         if (self.model == "extracted") != (self.record is not None):
             raise ScenarioError(
                 f"workload.model is '{self.model}' {'with' if self.record else 'without'} a record: "
@@ -140,6 +142,22 @@ class RunSection:
             raise ScenarioError(f"run.seed is {self.seed}: give 0 or more")
         if not 0 <= self.jitter <= 1:
             raise ScenarioError(f"run.jitter is {self.jitter}: give a share from 0 to 1")
+
+
+def _refuse_some_layers(section: WorkloadSection) -> None:
+    some = section.checkpointed_layers
+    if some is None:
+        return
+    if section.model not in ("gpt", "llama"):
+        raise ScenarioError(
+            f"workload.checkpointed_layers is {some}, but model '{section.model}' has no blocks to "
+            "count: leave it out, or take the model gpt or llama"
+        )
+    if section.checkpointing == "none" or not 1 <= some <= section.layers:
+        raise ScenarioError(
+            f"workload.checkpointed_layers is {some} with checkpointing '{section.checkpointing}' "
+            f"and {section.layers} layers: give 1 to all of them, and checkpointing full or selective"
+        )
 
 
 def _refuse_sizes(section: WorkloadSection) -> None:

@@ -110,3 +110,24 @@ def test_heads_must_divide_the_width() -> None:
 def test_key_heads_must_divide_the_heads() -> None:
     with pytest.raises(ScenarioError, match=r"workload\.kv_heads is 4, heads is 2"):
         sizes(kv_heads=4)
+
+
+def test_some_of_the_first_blocks_are_checkpointed() -> None:
+    half = transformer(sizes(checkpointing="full", checkpointed_layers=1)).layers
+    full = transformer(sizes(checkpointing="full")).layers
+    none = transformer(sizes()).layers
+    assert half == (*full[:2], *none[2:])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["checkpointed_layers=1"], "is 1 with checkpointing 'none'"),
+        (["checkpointing=full", "checkpointed_layers=49"], "and 48 layers: give 1 to all"),
+        (["checkpointing=full", "checkpointed_layers=0"], "is 0 with checkpointing 'full'"),
+        (["workload.model=uniform", "checkpointed_layers=1"], "model 'uniform' has no blocks"),
+    ],
+)
+def test_blocks_that_are_not_there_cannot_be_checkpointed(words: list[str], said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        load_scenario("gpt2-1.5b", words)

@@ -1,0 +1,120 @@
+"""Cells of a CSV row as text, whole numbers and numbers; a bad one is named with its row."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from zerosim.errors import MeasurementError
+
+MAX_CSV_BYTES: Final = 64 * 2**20
+"""A hundred times the largest table of measurements there is."""
+_MAX_CELL: Final = 2**53
+"""Larger whole numbers are not exact in the floats that spreadsheets write."""
+_SHOWN: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One row: `row_id` for people, and the text of each column that is filled."""
+
+    row_id: str
+    filled: Mapping[str, str]
+
+    def text(self, column: str) -> str | None:
+        """The text of a cell; None if it is blank or the file has no such column."""
+        return self.filled.get(column)
+
+    def number(self, column: str) -> float | None:
+        """A finite number; None if blank. Raises MeasurementError for anything else."""
+        text = self.filled.get(column)
+        if text is None:
+            return None
+        try:
+            number = float(text.replace(",", "").replace("_", ""))
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise self.bad(column, "give a finite number")
+        return number
+
+    def positive(self, column: str) -> float | None:
+        """A number above 0; None if blank. Raises MeasurementError."""
+        number = self.number(column)
+        if number is not None and number <= 0:
+            raise self.bad(column, "give a number above 0")
+        return number
+
+    def whole(self, column: str, least: int = 1) -> int | None:
+        """A whole number of `least` or more; None if blank. Raises MeasurementError."""
+        number = self.number(column)
+        if number is None:
+            return None
+        if number != int(number) or not least <= number <= _MAX_CELL:
+            raise self.bad(column, f"give a whole number, {least} or more")
+        return int(number)
+
+    def needed(self, column: str) -> int:
+        """A whole number that there must be. Raises MeasurementError if it is blank."""
+        found = self.whole(column)
+        if found is None:
+            raise MeasurementError(f"row {self.row_id}: {column} is blank: give a whole number")
+        return found
+
+    def bad(self, column: str, remedy: str) -> MeasurementError:
+        """The sentence about a cell that cannot be used."""
+        shown = self.filled.get(column, "")
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+        return MeasurementError(f"row {self.row_id}: {column} is '{shown}': {remedy}")
+
+
+def read_cells(path: Path, *, columns: Iterable[str] = ()) -> tuple[Cells, ...]:
+    """All rows of a CSV file with a header. Blank cells are left out, rows without id are numbered.
+
+    Raises MeasurementError for a file that cannot be read or lacks one of `columns`.
+    """
+    try:
+        if path.stat().st_size > MAX_CSV_BYTES:
+            raise MeasurementError(f"'{path}' is over {MAX_CSV_BYTES} bytes: give a CSV of rows")
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            return _cells(lines, str(path), columns)
+    except OSError as error:
+        reason = error.strerror or error
+        raise MeasurementError(f"cannot read '{path}': {reason}; check the path") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise MeasurementError(f"'{path}' is no CSV in UTF-8 ({error}): mend the file") from None
+
+
+def _cells(lines: Iterable[str], source: str, columns: Iterable[str]) -> tuple[Cells, ...]:
+    reader = csv.reader(lines)
+    header = [name.strip() for name in next(reader, [])]
+    for column in columns:
+        if column not in header:
+            raise MeasurementError(
+                f"'{source}' has no column '{column}': its first line must name the columns"
+            )
+    repeated = {name for name in header if name and header.count(name) > 1}
+    if repeated:
+        raise MeasurementError(f"'{source}' has the column '{min(repeated)}' twice: keep one")
+    return tuple(_numbered(header, reader))
+
+
+def _numbered(header: list[str], reader: Iterator[list[str]]) -> Iterator[Cells]:
+    seen: set[str] = set()
+    for line, values in enumerate(reader, start=2):
+        filled = {
+            name: text.strip()
+            for name, text in zip(header, values, strict=False)
+            if name and text.strip()
+        }
+        if not filled:
+            continue
+        row_id = filled.get("row_id", f"line {line}")
+        if row_id in seen:
+            row_id = f"{row_id} (line {line})"
+        seen.add(row_id)
+        yield Cells(row_id, filled)
