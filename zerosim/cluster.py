@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Final
 
-from zerosim.errors import ScenarioError
+from zerosim.errors import ScenarioError, UnknownNameError
+
+ARCHITECTURES: Final = ("volta", "ampere", "hopper", "blackwell")
+INTRA_PATHS: Final = ("nvlink", "pci")
+CPUS: Final = ("intel", "amd", "other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,8 @@ class Topology:
     `channels` rings of `channel_busbw` bytes a second each are what NCCL's search finds inside a
     node; their product is the machine's own intra busbw, and they slow down and speed up with the
     cluster's. `ctas`: thread blocks, one an SM, of a ring or tree (after NCCL has doubled channels).
-    Between nodes: `net_channels` and `net_ctas` likewise (0: as inside).
+    Between nodes: `net_channels` and `net_ctas` likewise (0: as inside); `nics` network cards a node
+    (0: one a rank), of which a single sender uses one.
 
     NVLS: `nvls_heads` in a full node (0: none), and `nvls_link`, the bytes a second that NCCL counts
     for all NVLink links of a GPU (H100: 18 x 20.6e9); a head gets the largest speed of NCCL's search
@@ -84,11 +90,45 @@ class Topology:
     nvls_heads: int = 0
     nvls_link: float = 0.0
     nvls_ctas: int = 0
+    nics: int = 0
     net_channels: int = 0
     net_ctas: int = 0
     net_latency_s: float = 0.0
     net_base_s: float = 0.0
     sharp: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse words that the tuner does not know, and channels that carry nothing."""
+        for what, word, known in (
+            ("architecture", self.architecture, ARCHITECTURES),
+            ("intra", self.intra, INTRA_PATHS),
+            ("cpu", self.cpu, CPUS),
+        ):
+            if word not in known:
+                raise UnknownNameError(f"topology {what}", word, known)
+        for what, number in (
+            ("channels", self.channels),
+            ("channel_busbw", self.channel_busbw),
+            ("ctas", self.ctas),
+        ):
+            if not math.isfinite(number) or number <= 0:
+                raise ScenarioError(f"topology.{what} is {number}: give a number above 0")
+        for what, number in (
+            ("nvls_heads", self.nvls_heads),
+            ("nvls_link", self.nvls_link),
+            ("nvls_ctas", self.nvls_ctas),
+            ("nics", self.nics),
+            ("net_channels", self.net_channels),
+            ("net_ctas", self.net_ctas),
+            ("net_latency_s", self.net_latency_s),
+            ("net_base_s", self.net_base_s),
+        ):
+            if not math.isfinite(number) or number < 0:
+                raise ScenarioError(f"topology.{what} is {number}: give a number, 0 or more")
+        if self.nvls_heads and not self.nvls_link:
+            raise ScenarioError(
+                f"topology.nvls_heads is {self.nvls_heads}, but nvls_link 0: give what NVLink carries"
+            )
 
 
 @dataclass(frozen=True, slots=True)

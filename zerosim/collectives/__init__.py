@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from zerosim.cluster import Cluster
+from zerosim.collectives.alpha_beta import alpha_beta
+from zerosim.collectives.hierarchical import hierarchical
+from zerosim.collectives.nccl import nccl
 from zerosim.collectives.placement import Placement, Transfer, capacities, placed
 from zerosim.collectives.ring import ring
-from zerosim.collectives.volume import passes, wire_bytes
+from zerosim.collectives.table import table
+from zerosim.collectives.volume import COSTED, passes, wire_bytes
 from zerosim.kinds import Kind
 from zerosim.registry import Registry
 
-Model = Callable[[Kind, int, Placement, Cluster], Transfer]
-"""Kind, bytes of the full tensor, where the group of two or more ranks lies, and the cluster."""
-COLLECTIVES: Final[Registry[Model]] = Registry("model of collectives", {"ring": ring})
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of a collective's time.
+
+    `cost` is given the kind, the bytes of the full tensor, where the group of two or more ranks lies,
+    and the cluster. `latencies` are the cluster's latency knobs that it reads.
+    """
+
+    cost: Callable[[Kind, int, Placement, Cluster], Transfer]
+    latencies: tuple[str, ...] = ()
+
+
+LATENCIES: Final = ("base_s", "intra_hop_s", "inter_hop_s")
+"""The cluster's latency knobs."""
+COLLECTIVES: Final = Registry(
+    "model of collectives",
+    {
+        "ring": Model(ring, LATENCIES),
+        "nccl": Model(nccl),
+        "hierarchical": Model(hierarchical),
+        "alpha-beta": Model(alpha_beta, ("base_s",)),
+        "table": Model(table),
+    },
+)
 """The models of a collective's time, by `Cluster.collectives`."""
 
 
@@ -27,7 +54,17 @@ def transfer(kind: Kind, nbytes: int, n_ranks: int, cluster: Cluster, stride: in
     model = COLLECTIVES[cluster.collectives]
     if n_ranks == 1:
         return Transfer(0, ())
-    return model(kind, nbytes, placed(n_ranks, cluster, stride), cluster)
+    return model.cost(kind, nbytes, placed(n_ranks, cluster, stride), cluster)
 
 
-__all__ = ["COLLECTIVES", "Model", "Transfer", "capacities", "passes", "transfer", "wire_bytes"]
+__all__ = [
+    "COLLECTIVES",
+    "COSTED",
+    "LATENCIES",
+    "Model",
+    "Transfer",
+    "capacities",
+    "passes",
+    "transfer",
+    "wire_bytes",
+]

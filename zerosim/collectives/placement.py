@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from zerosim.cluster import Cluster
 
+Loads = tuple[tuple[str, int], ...]
+"""Bytes over each link, by its name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
@@ -17,7 +20,7 @@ class Transfer:
     """
 
     latency_ns: int
-    loads: tuple[tuple[str, int], ...]
+    loads: Loads
     wire_ns: int = 0
     ctas: int = 0
     by: str = ""
@@ -53,7 +56,7 @@ def capacities(cluster: Cluster) -> dict[str, float]:
     return {cluster.intra.name: cluster.intra.busbw, cluster.inter.name: cluster.inter.busbw}
 
 
-def slowest_s(loads: tuple[tuple[str, int], ...], cluster: Cluster) -> float:
+def slowest_s(loads: Loads, cluster: Cluster) -> float:
     """Seconds that the slowest link needs for its load."""
     capacity = capacities(cluster)
     return max((moved / capacity[link] for link, moved in loads), default=0.0)

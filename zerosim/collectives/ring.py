@@ -7,13 +7,13 @@ A multi-channel ring enters each node once, so a node's network cards together c
 g ranks a node; the slower of the two links sets the time. Latency is NCCL's ring/Simple
 (src/graph/tuning.cc): a base, and one hop a step. A broadcast or a reduce is a pipeline: all of S
 passes every link once (factor 1 of busbw), and n-1 of n ranks send it, S(n-1)/n in the mean. An
-all-to-all sends S(n-1)/n.
+all-to-all sends S(n-1)/n. Point to point, each rank sends S to the next one: one hop.
 """
 
 from __future__ import annotations
 
 from zerosim.cluster import Cluster
-from zerosim.collectives.placement import Placement, Transfer, slowest_s
+from zerosim.collectives.placement import Loads, Placement, Transfer, slowest_s
 from zerosim.collectives.volume import PIPELINES, passes, wire_bytes
 from zerosim.kinds import Kind
 from zerosim.units import seconds_to_ns
@@ -26,19 +26,16 @@ def ring(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> Transfe
     groups of the axis that pass a node.
     """
     times = passes(kind, cluster.backend)
-    between = times * (group.n_nodes - 1)
+    steps = 1 if kind is Kind.P2P else times * (group.n_ranks - 1)
+    between = min(steps, times * (group.n_nodes - 1))
     latency_s = (
-        cluster.base_s
-        + (times * (group.n_ranks - 1) - between) * cluster.intra.hop_s
-        + between * cluster.inter.hop_s
+        cluster.base_s + (steps - between) * cluster.intra.hop_s + between * cluster.inter.hop_s
     )
     loads = ring_loads(kind, nbytes, group, cluster)
     return Transfer(seconds_to_ns(latency_s), loads, seconds_to_ns(slowest_s(loads, cluster)))
 
 
-def ring_loads(
-    kind: Kind, nbytes: int, group: Placement, cluster: Cluster
-) -> tuple[tuple[str, int], ...]:
+def ring_loads(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> Loads:
     """Bytes over the link inside a node, and over a node's network cards if there is another."""
     n = group.n_ranks
     times = passes(kind, cluster.backend)

@@ -14,12 +14,13 @@ _PASSES: Final[dict[Kind, int]] = {
     Kind.REDUCE: 1,
     Kind.BROADCAST: 1,
     Kind.ALL_TO_ALL: 1,
+    Kind.P2P: 1,
 }
 """How often a ring moves the tensor past every rank."""
 COSTED: Final = tuple(_PASSES)
 """The kinds that have a cost."""
-PIPELINES: Final = (Kind.REDUCE, Kind.BROADCAST)
-"""Kinds that have one sender or receiver, so that all bytes pass each link."""
+PIPELINES: Final = (Kind.REDUCE, Kind.BROADCAST, Kind.P2P)
+"""Kinds whose bytes pass each link whole: one sender or receiver, or each rank sends to the next."""
 
 
 def passes(kind: Kind, backend: str) -> int:
@@ -34,6 +35,8 @@ def passes(kind: Kind, backend: str) -> int:
 def wire_bytes(kind: Kind, nbytes: int, n_ranks: int, backend: str = "nccl") -> int:
     """Bytes one rank sends for a collective over the full tensor of `nbytes`, rounded up.
 
-    Of a broadcast or a reduce: the mean over the ranks.
+    Of a broadcast or a reduce: the mean over the ranks. Point to point, each rank sends all of them.
     """
+    if kind is Kind.P2P:
+        return nbytes
     return -(-passes(kind, backend) * nbytes * (n_ranks - 1) // n_ranks)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from zerosim.cluster import Cluster, Link
+from zerosim.collectives import COLLECTIVES, LATENCIES
 from zerosim.engine import Variation, moments, simulate
 from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
@@ -15,6 +16,7 @@ from zerosim.models import Sizes, Use, extracted, listed, transformer, uniform
 from zerosim.numerics import Numerics
 from zerosim.plan import Plan
 from zerosim.scenario.scenario import Scenario
+from zerosim.scenario.sections import ClusterSection
 from zerosim.schedules import SCHEDULES
 from zerosim.trace import ModelFacts, Trace
 from zerosim.units import dtype_bytes
@@ -115,8 +117,11 @@ def cluster_of(scenario: Scenario) -> Cluster:
         raise ScenarioError(f"cluster.world_size is {c.world_size}: give 1 to {MAX_RANKS}")
     dtype_bytes(scenario.numerics.dtype)
     base = MACHINES[c.name].cluster(c.world_size, scenario.numerics.dtype)
+    model = _or(c.collectives, base.collectives)
+    _refuse_unread(c, model)
     return replace(
         base,
+        collectives=model,
         ranks_per_node=_or(c.ranks_per_node, base.ranks_per_node),
         device=replace(
             base.device,
@@ -135,6 +140,17 @@ def cluster_of(scenario: Scenario) -> Cluster:
         ),
         base_s=_or(c.base_s, base.base_s),
     )
+
+
+def _refuse_unread(section: ClusterSection, model: str) -> None:
+    """A latency that the model of collectives has of its own would change nothing."""
+    for name in LATENCIES:
+        given = getattr(section, name)
+        if given is not None and name not in COLLECTIVES[model].latencies:
+            raise ScenarioError(
+                f"cluster.{name} is {given}, but collectives '{model}' have latencies of their own: "
+                "leave it out, or set cluster.collectives=ring"
+            )
 
 
 def _link(base: Link, busbw: float | None, hop_s: float | None) -> Link:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from zerosim.collectives import COLLECTIVES
 from zerosim.errors import ScenarioError, UnknownNameError
 
 MODELS: Final = ("uniform", "gpt", "llama", "parameters", "extracted")
@@ -82,7 +83,11 @@ class ScheduleSection:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSection:
-    """Which machine, how many ranks, and what to change about the machine (base units)."""
+    """Which machine, how many ranks, and what to change about the machine (base units).
+
+    `collectives`: the model of their time (else the machine's). Latencies (`base_s`, hops) belong to
+    the model that reads them.
+    """
 
     name: str = "classroom"
     world_size: int = 3
@@ -99,6 +104,12 @@ class ClusterSection:
     base_s: float | None = None
     issue_s: float | None = None
     collective_issue_s: float | None = None
+    collectives: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a model of collectives that does not exist."""
+        if self.collectives is not None:
+            COLLECTIVES[self.collectives]
 
 
 @dataclass(frozen=True, slots=True)
