@@ -55,7 +55,7 @@ def nccl(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> Transfe
     best = min(choices(kind, nbytes, group, cluster), key=lambda choice: choice.seconds)
     view = seen(group, cluster)
     fabric_s = view.topology.net_base_s if view.crosses else 0.0
-    loads = _loads(kind, nbytes, best.algorithm, group, cluster)
+    loads = _loads(kind, nbytes, best.algorithm, view, group.sharing, cluster)
     wire_s = max(best.wire_s, slowest_s(loads, cluster))
     return Transfer(
         latency_ns=seconds_to_ns(best.latency_s + fabric_s),
@@ -84,24 +84,24 @@ def choices(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> tupl
 
 
 def _loads(
-    kind: Kind, nbytes: int, algorithm: Algorithm, group: Placement, cluster: Cluster
+    kind: Kind, nbytes: int, algorithm: Algorithm, view: Seen, sharing: int, cluster: Cluster
 ) -> Loads:
     """Bytes that one rank sends inside its node, and all of a node's cards together send."""
     inside, between = nbytes, nbytes
-    n, per_node, n_nodes = group.n_ranks, group.per_node, group.n_nodes
+    per_node, n_nodes = view.per_node, view.n_nodes
     if kind not in (Kind.BROADCAST, Kind.REDUCE):
-        inside = between = wire_bytes(kind, nbytes, n)
+        inside = between = wire_bytes(kind, nbytes, view.n_ranks)
     if algorithm in (Algorithm.TREE, Algorithm.NVLS_TREE):
         between = -(-2 * nbytes * (n_nodes - 1) // n_nodes)
         inside = -(-2 * nbytes * (per_node - 1) // per_node)
     if algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE) and kind is Kind.ALL_REDUCE:
-        # The switch reads every rank's copy, and writes one result for each.
-        inside = -(-nbytes * (per_node + 1) // per_node)
+        # The switch reads every rank's copy, and a head writes its part once for all.
+        inside = -(-nbytes * (view.heads + 1) // view.heads)
     if algorithm is Algorithm.NVLS and n_nodes > 1:
         between = nbytes
     loads = [(cluster.intra.name, inside)] if per_node > 1 else []
     if n_nodes > 1:
-        loads.append((cluster.inter.name, group.sharing * between))
+        loads.append((cluster.inter.name, sharing * between))
     return tuple(loads)
 
 

@@ -1,11 +1,14 @@
-"""Collectives: bytes on the wire, and NCCL's ring times of 32 MiB and more, to the tenth of a µs."""
+"""The ring model: bytes on the wire, and NCCL's ring times of 32 MiB and more, to a tenth of a µs."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zerosim.cluster import Cluster
 from zerosim.collectives import transfer, wire_bytes
 from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
@@ -15,8 +18,12 @@ MIB = 2**20
 AG, RS, AR = Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE
 
 
+def by_ring(machine: str, n_ranks: int) -> Cluster:
+    return replace(MACHINES[machine].cluster(n_ranks, "bfloat16"), collectives="ring")
+
+
 def microseconds(machine: str, n_ranks: int, kind: Kind, nbytes: int) -> float:
-    cluster = MACHINES[machine].cluster(n_ranks, "bfloat16")
+    cluster = by_ring(machine, n_ranks)
     return transfer(kind, nbytes, n_ranks, cluster).alone_ns / 1000
 
 
@@ -45,7 +52,7 @@ def test_one_gigabyte_within_a_dgx_2_takes_7_81_ms_and_its_latency() -> None:
 
 
 def test_one_gigabyte_over_25_dgx_2_is_set_by_the_nodes_network_cards() -> None:
-    cluster = MACHINES["dgx-2"].cluster(400, "float16")
+    cluster = by_ring("dgx-2", 400)
     moved = transfer(AG, 10**9, 400, cluster)
     # 384 of 400 shards come from other nodes; check case G10 counts 399 (9.975 ms): 4 % apart.
     assert dict(moved.loads) == {"nvswitch": 997_500_000, "infiniband": 960_000_000}
@@ -55,7 +62,7 @@ def test_one_gigabyte_over_25_dgx_2_is_set_by_the_nodes_network_cards() -> None:
 
 
 def test_latency_counts_a_hop_a_step_and_the_network_between_nodes() -> None:
-    cluster = MACHINES["dgx-2"].cluster(400, "float16")
+    cluster = by_ring("dgx-2", 400)
     # 24 steps cross nodes, 375 stay inside.
     assert transfer(AG, 1, 400, cluster).latency_ns == 8_400 + 375 * 3_400 + 24 * 14_000
 
@@ -75,14 +82,14 @@ def test_gloos_reduce_scatter_moves_an_all_reduce() -> None:
 
 
 def test_one_rank_alone_moves_nothing_in_no_time() -> None:
-    cluster = MACHINES["dgx-h100"].cluster(1, "bfloat16")
+    cluster = by_ring("dgx-h100", 1)
     moved = transfer(AR, 10**9, 1, cluster)
     assert (moved.latency_ns, moved.loads) == (0, ())
     assert moved.alone_ns == 0
 
 
 def test_groups_that_pass_a_node_together_load_its_cards_together() -> None:
-    cluster = MACHINES["dgx-h100"].cluster(32, "bfloat16")
+    cluster = by_ring("dgx-h100", 32)
     across = transfer(AR, 800, 4, cluster, stride=8)
     # Each of a node's 8 ranks is in a group of its own: 8 rings of 2 · 800 · 3/4 bytes.
     assert dict(across.loads)["infiniband"] == 8 * 1200
@@ -94,7 +101,7 @@ def test_a_kind_without_a_cost_is_refused() -> None:
 
 
 def test_a_broadcast_passes_all_its_bytes_over_each_link_but_not_from_the_last_rank() -> None:
-    cluster = MACHINES["dgx-h100"].cluster(16, "bfloat16")
+    cluster = by_ring("dgx-h100", 16)
     moved = transfer(Kind.BROADCAST, 800, 16, cluster)
     assert dict(moved.loads) == {"nvswitch": 800, "infiniband": 800}
     assert wire_bytes(Kind.BROADCAST, 800, 16) == 750
