@@ -43,11 +43,16 @@ class FabricConstants:
 
 @dataclass(frozen=True, slots=True)
 class LauncherConstants:
-    """What it costs the host to issue a collective and, beside it, a kernel."""
+    """What it costs the host to issue a collective and, beside it, a kernel.
+
+    A process takes `each_s` for each GPU that it drives, and `channel_s` for each of NCCL's channels.
+    """
 
     issue_s: float
     source: str
     kernel_s: float = 5e-6
+    each_s: float = 0.0
+    channel_s: float = 0.0
 
 
 C = TypeVar("C", DeviceConstants, FabricConstants, LauncherConstants)
@@ -168,6 +173,8 @@ _WANTED: Final = {
     "share": "the share of the network cards' rate that arrives, above 0, at most 1",
     "issue_s": "seconds to issue a collective, 0 to 1",
     "kernel_s": "seconds to issue a kernel, 0 to 1",
+    "each_s": "seconds that issuing takes for each GPU of a process, 0 to 1",
+    "channel_s": "seconds that issuing takes for each GPU and channel, 0 to 1",
     "source": "where it is from: datasheet, measured, fitted on …, assumed",
 }
 _MOST: Final = {"memory_efficiency": 2.0}

@@ -33,12 +33,13 @@ class Row:
     source: str = ""
     hardware: str = ""
     gpu: str = ""
-    gpus_per_node: int | None = None
+    intra_link: str = ""
     inter_link: str = ""
     inter_gbps: float | None = None
     algo: str = ""
     tool: str = ""
     nccl: str = ""
+    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,6 @@ def _row(cells: Mapping[str, str], place: str) -> Row:
         dtype=torch_dtype(cells.get("dtype", "")),
         in_place=placed,
     )
-    per_node = _whole(cells, "gpus_per_node", place)
     gbps = cells.get("inter_gbps_per_node_stated", "")
     return Row(
         row_id=cells.get("row_id", "") or place,
@@ -115,12 +115,13 @@ def _row(cells: Mapping[str, str], place: str) -> Row:
         source=cells.get("source", ""),
         hardware=cells.get("hardware", ""),
         gpu=cells.get("gpu", ""),
-        gpus_per_node=per_node,
+        intra_link=cells.get("intra_link", ""),
         inter_link=cells.get("inter_link", ""),
         inter_gbps=number(gbps, place) if gbps else None,
         algo=cells.get("algo", ""),
         tool=cells.get("tool", ""),
         nccl=cells.get("nccl_version", ""),
+        notes=cells.get("notes", ""),
     )
 
 
