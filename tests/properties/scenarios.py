@@ -33,10 +33,12 @@ def workloads(draw: Draw) -> Record:
         "layers": draw(st.integers(1, 4)),
         "micro_batch": draw(st.integers(1, 3)),
         "micro_batches": draw(st.integers(1, 3)),
-        "checkpointing": draw(st.sampled_from(["none", "none", "full", "selective"])),
     }
+    ways = ["none", "none", "full", "selective"]
     if model == "uniform":
+        sizes["checkpointing"] = draw(st.sampled_from(ways))
         return sizes | {"hidden": draw(st.integers(1, 9))}
+    sizes["checkpointing"] = draw(st.sampled_from([*ways, "ops"]))
     heads = draw(st.sampled_from([1, 2, 4]))
     return sizes | {
         "hidden": heads * draw(st.integers(1, 4)),

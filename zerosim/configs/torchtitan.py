@@ -150,12 +150,13 @@ def _checkpointing(document: Document, draft: Draft) -> None:
     table = document.table("activation_checkpoint")
     mode = table.get("mode", "selective")
     place = document.place(("activation_checkpoint", "mode"))
-    if mode in _MODES:
-        draft.put("workload.checkpointing", mode, place)
+    by_op = mode == "selective" and table.get("selective_ac_option") == "op"
+    if by_op or mode in _MODES:
+        draft.put("workload.checkpointing", "ops" if by_op else mode, place)
     elif "checkpointing" not in draft.asked:
         raise ScenarioError(
             f"{place} is '{mode}'{'' if 'mode' in table else f', the default of {ENGINE}'}: zerosim "
-            "does not model what it keeps; give --set checkpointing=none or full"
+            "models it by 'op' alone; give selective_ac_option = 'op', or --set checkpointing=none"
         )
 
 

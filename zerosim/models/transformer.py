@@ -136,6 +136,7 @@ def _blocks(sizes: Sizes, block: tuple[Parameter, ...]) -> tuple[Layer, ...]:
             sizes.attention_flops if sizes.scores else 0,
             sizes.scores,
         ),
+        "ops": _by_op(sizes, kept, flops),
         "full": (
             sizes.tokens * sizes.hidden,
             flops,
@@ -174,6 +175,28 @@ def _modules(
         if own:
             found.append(Module(name, own, flops, 2 * flops))
     return tuple(found)
+
+
+def _by_op(sizes: Sizes, kept: int, flops: int) -> tuple[int, int, int]:
+    """What a block keeps, the FLOPs and the elements it computes again, by torchtitan's per-op policy.
+
+    It keeps the input, what attention gives, and what every second matrix product gives; a Llama's
+    queries, keys and values are three products (pytorch/torchtitan, activation_checkpoint: op).
+    """
+    h, kv, ffn = sizes.hidden, sizes.kv, sizes.ffn
+    if sizes.llama:
+        # q, v, gate and down; nobody needs what down gives, and rotation makes other queries.
+        products, spare = ((h, h), (h, kv), (h, ffn), (ffn, h)), 2 * h
+    else:
+        products, spare = ((h, h + 2 * kv), (h, ffn)), 0
+    saved = sum(outputs for _, outputs in products)
+    done = sum(2 * sizes.tokens * inputs * outputs for inputs, outputs in products)
+    remembered = sizes.tokens * (2 * h + saved)
+    return (
+        remembered,
+        flops - done - sizes.attention_flops,
+        max(0, kept - remembered + sizes.tokens * spare),
+    )
 
 
 def _kept(sizes: Sizes) -> int:

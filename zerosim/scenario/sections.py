@@ -12,7 +12,7 @@ MODELS: Final = ("uniform", "gpt", "llama", "parameters", "extracted")
 EXTRACTED_FIELDS: Final = ("model", "micro_batch", "micro_batches", "checkpointing", "record")
 """What can be said about an extracted model; the rest is in its record."""
 ATTENTIONS: Final = ("flash", "eager")
-CHECKPOINTING: Final = ("none", "full", "selective")
+CHECKPOINTING: Final = ("none", "full", "selective", "ops")
 _MAX_LAYERS: Final = 100_000
 """A hundred times the deepest models; checked before a workload is built of them."""
 
@@ -22,7 +22,8 @@ class WorkloadSection:
     """Which model. `micro_batch` is sequences a rank (tokens for `uniform`, whose seq is 1).
 
     `attention`: flash keeps no scores, eager does. `checkpointing` drops activations and computes
-    them again: full keeps a layer's input alone, selective drops the scores of an eager attention.
+    them again: full keeps a layer's input alone, selective drops the scores of an eager attention,
+    ops keeps what attention and every second matrix product give (torchtitan's selective by op).
     `record`: what `zerosim extract` wrote about the model `extracted`. `bias`: whether the layers of
     `uniform` have one (else true).
     """
@@ -60,6 +61,11 @@ class WorkloadSection:
             raise ScenarioError(
                 f"workload.bias is {str(self.bias).lower()}, but model '{self.model}' has its own "
                 "biases: leave it out, or take the model uniform"
+            )
+        if self.checkpointing == "ops" and self.model in ("uniform", "parameters"):
+            raise ScenarioError(
+                f"workload.checkpointing is ops, but the layers of model '{self.model}' are one "
+                "product each: give none or full"
             )
         if self.layers > _MAX_LAYERS:
             raise ScenarioError(f"workload.layers is {self.layers}: give at most {_MAX_LAYERS}")
@@ -179,10 +185,10 @@ def _refuse_sizes(section: WorkloadSection) -> None:
                 f"workload.{field_.name} is {value}, but the model was extracted with its own: "
                 "extract it again with another"
             )
-    if section.checkpointing == "selective":
+    if section.checkpointing in ("selective", "ops"):
         raise ScenarioError(
-            "workload.checkpointing is selective, which needs to know the scores of an extracted "
-            "model's attention: give none or full"
+            f"workload.checkpointing is {section.checkpointing}, which needs to know the scores and "
+            "products of an extracted model's blocks: give none or full"
         )
 
 

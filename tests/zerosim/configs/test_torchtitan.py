@@ -108,6 +108,12 @@ def test_what_is_wrong_is_said_with_line_and_key(
         read(TITAN.replace(old, new), model=None)
 
 
+def test_selective_by_op_keeps_every_second_product(read: Read) -> None:
+    text = TITAN.replace('mode = "full"', 'mode = "selective"\nselective_ac_option = "op"')
+    scenario = read(text, model=None).scenario
+    assert scenario.workload.checkpointing == "ops"
+
+
 def test_a_word_decides_what_torchtitan_keeps(read: Read) -> None:
     text = TITAN.replace('mode = "full"', 'mode = "selective"')
     scenario = read(text, "checkpointing=none", model=None).scenario

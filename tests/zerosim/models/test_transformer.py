@@ -88,6 +88,22 @@ def test_a_gpt_block_keeps_34_bytes_a_token_and_width() -> None:
     assert transformer(sizes()).layers[1].activations * 2 == 34 * 12 * 8
 
 
+def test_by_op_a_llama_block_keeps_its_input_attention_q_v_gate_and_down() -> None:
+    block = transformer(sizes(llama=True, kv_heads=1, ffn=20, checkpointing="ops")).layers[1]
+    # Widths: input 8, attention 8, q 8, v 4, gate 20, down 8. Again: k, out and up; then all that a
+    # block keeps, without the input, attention, v and gate, is there beside the saved q and down.
+    assert block.activations == 12 * (8 + 8 + 8 + 4 + 20 + 8)
+    assert block.recompute_flops == 2 * 12 * (8 * 4 + 8 * 8 + 8 * 20)
+    assert block.recomputed == 12 * (6 * 8 + 2 * 4 + 3 * 20) - 12 * (8 + 8 + 4 + 20)
+
+
+def test_by_op_a_gpt_block_keeps_its_input_attention_qkv_and_up() -> None:
+    block = transformer(sizes(checkpointing="ops")).layers[1]
+    assert block.activations == 12 * (8 + 8 + 24 + 32)
+    assert block.recompute_flops == 2 * 12 * (8 * 8 + 32 * 8)
+    assert block.recomputed == 12 * 17 * 8 - block.activations
+
+
 def test_gpt2_does_0_33_petaflops_on_a_batch_of_32() -> None:
     # Check case H1: full attention 0.3366, causal 0.3212 (the head and 6 a parameter and token).
     workload = workload_of(load_scenario("gpt2-1.5b", ["micro_batch=32"]))

@@ -63,6 +63,8 @@ def test_the_plan_is_that_of_its_layers(model: Path) -> None:
         (["file="], "workload.file is '': give a file"),
         (["file=MODEL", "hidden=9"], "workload.hidden is 9, but the model was extracted with its"),
         (["file=MODEL", "checkpointing=selective"], "workload.checkpointing is selective"),
+        (["file=MODEL", "checkpointing=ops"], "workload.checkpointing is ops, which needs"),
+        (["checkpointing=ops"], "workload.checkpointing is ops, but the layers of model 'uniform'"),
         (["file=MODEL", "model=gpt"], "workload.model is 'gpt' with a record"),
         (["model=extracted"], "workload.model is 'extracted' without a record: set workload.file"),
         (["record=x"], "workload.record is 'x': give a table"),
