@@ -13,6 +13,8 @@ _MOMENTS: Final = Registry(
 )
 _QUANTIZED: Final = ("adam8bit",)
 """Optimizers that keep a byte a moment, whatever the dtype (arXiv 2110.02861)."""
+_AT_ONCE: Final = ("adam", "adamw")
+"""Optimizers whose foreach form holds the square roots of all second moments at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,8 @@ class Numerics:
     `dtype`: parameters as they compute and travel; `grad_dtype`: gradients as the backward makes
     them; `reduce_dtype`: as they are reduced and kept (empty: grad_dtype); `storage_dtype`: as
     parameters are stored (empty: dtype); `master`: whether there is that float32 copy, which torch's
-    own optimizers do not make: without it the moments have the storage's dtype. FSDP2's mixed precision stores float32, computes in bfloat16.
+    own optimizers do not make: without it the moments have the storage's dtype; `foreach`: whether
+    an update works on all parameters at once, as torch's do on GPUs unless fused. FSDP2's mixed precision stores float32, computes in bfloat16.
     bfloat16 or float16 with Adam is the ZeRO paper's 2 + 2 + 12 bytes (arXiv 1910.02054 §3.1),
     float32 with Adam 4 + 4 + 8.
     """
@@ -33,6 +36,7 @@ class Numerics:
     reduce_dtype: str = ""
     storage_dtype: str = ""
     master: bool = True
+    foreach: bool = False
 
     def __post_init__(self) -> None:
         """Fill in what is empty; refuse unknown names."""
@@ -65,10 +69,19 @@ class Numerics:
     @property
     def optimizer_bytes(self) -> int:
         """K: bytes of optimizer states per parameter (master copy and moments)."""
-        state = max(4, self.storage_bytes) if self.master else self.storage_bytes
-        master = state if state > self.storage_bytes else 0
-        moment = 1 if self.optimizer in _QUANTIZED else state
+        master = self._state if self._state > self.storage_bytes else 0
+        moment = 1 if self.optimizer in _QUANTIZED else self._state
         return master + moment * self.n_moments
+
+    @property
+    def update_workspace(self) -> int:
+        """Bytes per parameter that live only in an update, "~ sizeof(params)" (docs of torch.optim)."""
+        return self._state if self.foreach and self.optimizer in _AT_ONCE else 0
+
+    @property
+    def _state(self) -> int:
+        """Bytes of one number as the update works with it."""
+        return max(4, self.storage_bytes) if self.master else self.storage_bytes
 
     @property
     def n_moments(self) -> int:

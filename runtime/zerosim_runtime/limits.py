@@ -25,6 +25,7 @@ def check_limits(scenario: Scenario) -> None:
     _check("dtype", width, DTYPES, "train in it")
     _check("grad_dtype", made, DTYPES, "train in it")
     _check("optimizer", numerics.optimizer, OPTIMIZERS, "step with it")
+    _check("foreach", str(numerics.foreach).lower(), ("false",), "book what it works with")
     _check("storage_dtype", numerics.storage_dtype, (width,), f"compute in {width} beside it")
     if schedule.name != "ddp":
         reason = f"cast gradients of {made} to it with {schedule.name}"

@@ -184,11 +184,10 @@ def _by_op(sizes: Sizes, kept: int, flops: int) -> tuple[int, int, int]:
     queries, keys and values are three products (pytorch/torchtitan, activation_checkpoint: op).
     """
     h, kv, ffn = sizes.hidden, sizes.kv, sizes.ffn
+    products, spare = [(h, h + 2 * kv), (h, ffn)], 0
     if sizes.llama:
         # q, v, gate and down; nobody needs what down gives, and rotation makes other queries.
-        products, spare = ((h, h), (h, kv), (h, ffn), (ffn, h)), 2 * h
-    else:
-        products, spare = ((h, h + 2 * kv), (h, ffn)), 0
+        products, spare = [(h, h), (h, kv), (h, ffn), (ffn, h)], 2 * h
     saved = sum(outputs for _, outputs in products)
     done = sum(2 * sizes.tokens * inputs * outputs for inputs, outputs in products)
     remembered = sizes.tokens * (2 * h + saved)

@@ -12,6 +12,7 @@ from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
 from zerosim.memory.conventions import Convention
 from zerosim.memory.conventions import convention_of as matching
+from zerosim.memory.foreach import with_update_workspace
 from zerosim.models import Sizes, Use, extracted, listed, transformer, uniform
 from zerosim.numerics import Numerics
 from zerosim.plan import Plan
@@ -102,6 +103,7 @@ def numerics_of(scenario: Scenario) -> Numerics:
         reduce_dtype=_or(n.reduce_dtype, ""),
         storage_dtype=_or(n.storage_dtype, ""),
         master=_or(n.master, True),
+        foreach=_or(n.foreach, False),
     )
 
 
@@ -172,13 +174,15 @@ def plan_of(scenario: Scenario) -> Plan:
         )
     section = scenario.schedule
     schedule = SCHEDULES[section.name]
+    numerics = numerics_of(scenario)
     plan = schedule.write(
         workload,
         cluster_of(scenario).world_size,
-        numerics_of(scenario),
+        numerics,
         schedule.options(**section.options),
         scenario.run.steps,
     )
+    plan = with_update_workspace(plan, (numerics.update_workspace, numerics.optimizer_bytes))
     taken = sum(a.nbytes for op in plan.ops for a in op.allocates)
     if taken + sum(a.nbytes for a in plan.persistent) >= MAX_BYTES:
         raise ScenarioError(

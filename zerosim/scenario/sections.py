@@ -123,7 +123,8 @@ class NumericsSection:
     """Dtypes and optimizer; gradients have the parameters' dtype unless said otherwise.
 
     `reduce_dtype`: gradients as reduced (else grad_dtype); `storage_dtype`: parameters as stored
-    between steps (else dtype); `master`: whether 16-bit parameters have a float32 copy (else true).
+    between steps (else dtype); `master`: whether 16-bit parameters have a float32 copy (else true);
+    `foreach`: whether an update works on all parameters at once, with a temporary (else false).
     `convention`: a byte convention, which sets all of them but those that
     are given beside it.
     """
@@ -134,6 +135,7 @@ class NumericsSection:
     storage_dtype: str | None = None
     convention: str | None = None
     master: bool | None = None
+    foreach: bool | None = None
     optimizer: str = "adam"
 
 
