@@ -26,8 +26,9 @@ from zerosim.engine import EQUAL, Variation  # noqa: E402 - the repository may n
 from zerosim.engine.events import run as run_events  # noqa: E402 - same
 from zerosim.engine.folding import Folded, fold, unfolded  # noqa: E402 - same
 from zerosim.engine.maxplus import solve  # noqa: E402 - same
-from zerosim.engine.program import Int, Program, durations, timed  # noqa: E402 - same
+from zerosim.engine.program import Int, Program, timed  # noqa: E402 - same
 from zerosim.engine.record import Recording, record  # noqa: E402 - same
+from zerosim.engine.variation import durations  # noqa: E402 - same
 from zerosim.scenario import Scenario, cluster_of, load_scenario, plan_of, run  # noqa: E402 - same
 
 BASE_EVENTS: Final = 50_000

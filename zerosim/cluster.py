@@ -162,15 +162,34 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """What work that runs at once takes from each other; each can be switched off.
+    """What work that runs at once takes from each other; each can be switched by itself.
 
-    `sms`: a collective's thread blocks leave fewer SMs to kernels; `memory`: its traffic leaves less
-    memory bandwidth; `links`: transfers on one link share its rate.
+    `communicators`: collectives of one communicator wait for each other; `links`: transfers on one
+    link share its rate. Of kernels beside a running collective: `sms`: its thread blocks leave them
+    fewer SMs; `memory`: its traffic leaves them less memory bandwidth; `tax`, in place of both: the
+    share of their speed that they lose, whatever they do.
     """
 
     sms: bool = False
     memory: bool = False
     links: bool = True
+    communicators: bool = True
+    tax: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a tax that is no share, and one beside what it stands for."""
+        if not 0 <= self.tax < 1:
+            raise ScenarioError(f"cluster.overlap_tax is {self.tax}: give a share from 0, below 1")
+        if self.tax and (self.sms or self.memory):
+            raise ScenarioError(
+                f"cluster.overlap_tax is {self.tax} beside sm_contention or memory_contention, for "
+                "which it stands: give one or the other"
+            )
+
+    @property
+    def of_kernels(self) -> bool:
+        """Whether kernels take longer beside a running collective."""
+        return self.sms or self.memory or self.tax > 0
 
 
 @dataclass(frozen=True, slots=True)

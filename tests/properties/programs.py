@@ -7,8 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from zerosim.cluster import Contention
 from zerosim.collectives import Transfer
 from zerosim.engine import Variation
+from zerosim.engine.contention import Kernels, Taken
 from zerosim.engine.program import Program, Ring, Timed
 from zerosim.plan import Axis
 
@@ -18,10 +20,23 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 SIZES = st.sampled_from([(1, 1), (2, 1), (3, 1), (2, 2), (2, 3), (4, 2), (2, 4), (3, 3)])
 """Ranks a node, and nodes: the two axes of hybrid sharding."""
 
+KERNELS = st.sampled_from(
+    [Kernels(0.0, ((0, 1.0),)), Kernels(0.3, ((16, 0.4), (40, 0.2))), Kernels(1.0, ())]
+)
+"""Many tiles; a bit of everything; a copy."""
+TAKEN = st.builds(Taken, st.integers(0, 20), st.sampled_from([0.0, 0.3, 0.7]))
+CONTENTION = st.sampled_from([Contention(sms=True, memory=True), Contention(tax=0.15)])
+
 
 @st.composite
-def programs(draw: Draw, *, loads: bool = False, rings: bool = False) -> Program:
-    """Any program: up to 4 streams and 2 communicators an axis, waits, host costs, blocking ops."""
+def programs(
+    draw: Draw, *, loads: bool = False, rings: bool = False, beside: bool = False
+) -> Program:
+    """Any program: up to 4 streams and 2 communicators an axis, waits, host costs, blocking ops.
+
+    `loads`: collectives load a link; `rings`: they are message-level rings; `beside`: kernels are
+    slower beside them.
+    """
     inner, outer = draw(SIZES)
     n = inner * outer
     axes = (Axis("world", n), Axis("inner", inner), Axis("outer", outer, inner))
@@ -50,10 +65,14 @@ def programs(draw: Draw, *, loads: bool = False, rings: bool = False) -> Program
                 transfer=moved,
                 ring=ring,
                 blocks=draw(st.integers(0, 5)) == 0,
+                kernels=draw(KERNELS) if beside and axis is None else None,
+                taken=draw(TAKEN) if beside and axis is not None else None,
             )
         )
         last.update(dict.fromkeys(keys, i))
-    return Program(n, tuple(ops), axes, {"link": GIGABYTE_A_SECOND})
+    contention = draw(CONTENTION) if beside else Contention()
+    capacity = {"link": GIGABYTE_A_SECOND}
+    return Program(n, tuple(ops), axes, capacity, contention=contention, sms=16)
 
 
 @st.composite

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.programs import cases
-from zerosim.engine import Variation, transfers_overlap
+from zerosim.engine import Variation, kernels_overlap, transfers_overlap
 from zerosim.engine.events import run
 from zerosim.engine.folding import Folded, fold, unfolded
 from zerosim.engine.maxplus import solve
-from zerosim.engine.program import Program, Times, durations
+from zerosim.engine.program import Program, Times
+from zerosim.engine.variation import durations
 from zerosim.scenario import load_scenario
 from zerosim.scenario import run as simulate
 
@@ -70,8 +71,9 @@ def test_sharing_links_changes_nothing_when_no_transfers_overlap(
 ) -> None:
     program, variation = case
     folded = fold(program, variation)
-    times = solve(program, folded, durations(program, variation, folded.representatives))
-    if not transfers_overlap(program, times):
+    alone = durations(program, variation, folded.representatives)
+    times = solve(program, folded, alone)
+    if not transfers_overlap(program, times, alone):
         assert events(program, folded, variation, fluid=True) == by_rank(times, folded)
 
 
@@ -98,6 +100,43 @@ def test_folding_is_exact_where_links_are_shared(case: tuple[Program, Variation]
     assert events(program, folded, variation, fluid=True) == events(
         program, unfolded(program), variation, fluid=True
     )
+
+
+@given(cases(loads=True, beside=True))
+@settings(max_examples=300)
+def test_folding_is_exact_where_kernels_are_slower_beside_collectives(
+    case: tuple[Program, Variation],
+) -> None:
+    program, variation = case
+    folded = fold(program, variation)
+    assert events(program, folded, variation, fluid=True) == events(
+        program, unfolded(program), variation, fluid=True
+    )
+
+
+@given(cases(loads=True, beside=True))
+@settings(max_examples=200)
+def test_simpy_and_max_plus_agree_bitwise_when_kernels_run_alone(
+    case: tuple[Program, Variation],
+) -> None:
+    program, variation = case
+    folded = fold(program, variation)
+    alone = durations(program, variation, folded.representatives)
+    times = solve(program, folded, alone)
+    if not kernels_overlap(program, times):
+        assert events(program, folded, variation) == by_rank(times, folded)
+    if not kernels_overlap(program, times) and not transfers_overlap(program, times, alone):
+        assert events(program, folded, variation, fluid=True) == by_rank(times, folded)
+
+
+@given(cases(rings=True, beside=True))
+@settings(max_examples=200)
+def test_folding_is_exact_where_kernels_are_slower_beside_message_level_rings(
+    case: tuple[Program, Variation],
+) -> None:
+    program, variation = case
+    reference = events(program, unfolded(program), variation)
+    assert events(program, fold(program, variation), variation) == reference
 
 
 COMM_BOUND = ("schedule.communicators=2", "intra_busbw=1e7", "world_size=4", "layers=4")

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.properties.programs import cases
 from zerosim.engine import EQUAL, Variation
-from zerosim.engine.folding import fold, instance
+from zerosim.engine.folding import fold
 from zerosim.engine.maxplus import ring_ends
-from zerosim.engine.program import Program, Ring, Timed
+from zerosim.engine.program import Program, Ring, Timed, instance
 from zerosim.plan import Axis
 
 

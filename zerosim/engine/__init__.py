@@ -1,7 +1,8 @@
 """The simulated clock: a plan and a cluster in, a Trace out.
 
 Two engines give the same integers: SimPy, the reference, and numpy max-plus, the fast path. Max-plus
-is exact unless two transfers run at once on one link; then SimPy shares the link (max-min fair).
+is exact unless what runs at once takes from each other: two transfers one link's rate, which SimPy
+shares max-min fairly, or a collective SMs and memory bandwidth from kernels.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from zerosim.cluster import Cluster
 from zerosim.engine.events import run
 from zerosim.engine.folding import Folded, fold, unfolded
 from zerosim.engine.maxplus import solve
-from zerosim.engine.program import EQUAL, Program, Times, Variation, durations, timed
+from zerosim.engine.program import Int, Program, Times, timed
 from zerosim.engine.record import Recording, record
+from zerosim.engine.variation import EQUAL, Variation, durations, shares_left
 from zerosim.errors import PlanError
 from zerosim.plan import Plan
 from zerosim.registry import Registry
@@ -82,14 +84,22 @@ def _max_plus(program: Program, folded: Folded, variation: Variation) -> tuple[T
 
 def _simpy(program: Program, folded: Folded, variation: Variation) -> tuple[Times, str]:
     given = durations(program, variation, folded.representatives)
-    return run(program, folded, given, fluid=True), "simpy"
+    chosen = list(folded.representatives)
+    shares = {
+        link: share[chosen].tolist()
+        for link, share in shares_left(variation, program.n_ranks).items()
+    }
+    fluid = program.contention.links
+    return run(program, folded, given, fluid=fluid, shares=shares), "simpy"
 
 
 def _auto(program: Program, folded: Folded, variation: Variation) -> tuple[Times, str]:
-    times, ran = _max_plus(program, folded, variation)
-    if transfers_overlap(program, times):
+    given = durations(program, variation, folded.representatives)
+    times = solve(program, folded, given)
+    shared = program.contention.links and transfers_overlap(program, times, given)
+    if shared or kernels_overlap(program, times):
         return _simpy(program, folded, variation)
-    return times, ran
+    return times, "maxplus"
 
 
 ENGINES: Final = Registry(
@@ -99,10 +109,11 @@ ALLOCATORS: Final = Registry("allocator", {"none": False, "caching": True})
 """Whether what is reserved is followed."""
 
 
-def transfers_overlap(program: Program, times: Times) -> bool:
+def transfers_overlap(program: Program, times: Times, given: list[Int | int]) -> bool:
     """Whether two transfers load one link at the same moment on any rank, going by `times`.
 
-    If none do, sharing the links changes nothing and max-plus is exact.
+    `given`: what each op takes on each class. If none do, sharing the links changes nothing and
+    max-plus is exact.
     """
     moving = [
         i for i, op in enumerate(program.ops) if op.transfer is not None and op.transfer.loads
@@ -110,8 +121,8 @@ def transfers_overlap(program: Program, times: Times) -> bool:
     if not moving:
         return False
     ends = times.end[moving]
-    wire = np.asarray([program.ops[i].duration_ns - _latency(program, i) for i in moving])
-    starts = ends - wire[:, None]
+    wire = [np.maximum(0, np.subtract(given[i], _latency(program, i))) for i in moving]
+    starts = ends - np.stack([np.broadcast_to(ns, ends.shape[1:]) for ns in wire])
     order = np.argsort(starts, axis=0, kind="stable")
     starts = np.take_along_axis(starts, order, axis=0)
     ends = np.maximum.accumulate(np.take_along_axis(ends, order, axis=0), axis=0)
@@ -123,11 +134,29 @@ def _latency(program: Program, i: int) -> int:
     return 0 if moved is None else moved.latency_ns
 
 
+def kernels_overlap(program: Program, times: Times) -> bool:
+    """Whether kernels run beside a collective that takes from them, on any rank, going by `times`."""
+    kernels = [i for i, op in enumerate(program.ops) if op.kernels is not None]
+    beside = [i for i, op in enumerate(program.ops) if op.taken is not None]
+    if not kernels or not beside:
+        return False
+    for c in range(times.start.shape[1]):
+        starts, ends = times.start[beside, c], times.end[beside, c]
+        order = np.argsort(starts, kind="stable")
+        latest = np.maximum.accumulate(ends[order])
+        before = np.searchsorted(starts[order], times.end[kernels, c])
+        longest = np.where(before > 0, latest[before - 1], 0)
+        if (longest > times.start[kernels, c]).any():
+            return True
+    return False
+
+
 __all__ = [
     "ALLOCATORS",
     "ENGINES",
     "EQUAL",
     "Variation",
+    "kernels_overlap",
     "moments",
     "simulate",
     "transfers_overlap",

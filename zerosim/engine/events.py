@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import simpy
 
 from zerosim.collectives import Transfer
-from zerosim.engine.fabric import Demand, Fabric
+from zerosim.engine.contention import Kernels, Taken
+from zerosim.engine.fabric import Demand, Fabric, Told
 from zerosim.engine.folding import Folded
 from zerosim.engine.maxplus import ring_ends
-from zerosim.engine.program import Int, Program, Times
+from zerosim.engine.processor import Processor
+from zerosim.engine.program import Int, Program, Timed, Times
 from zerosim.errors import PlanError
 from zerosim.units import NS_PER_S
 
 Process = Generator[simpy.Event, Any, None]
+Shares = Mapping[str, Sequence[float]]
+NONE_SLOW: Final[Shares] = {}
 
 
-def run(program: Program, folded: Folded, durations: list[Int | int], *, fluid: bool) -> Times:
+def run(
+    program: Program,
+    folded: Folded,
+    durations: list[Int | int],
+    *,
+    fluid: bool,
+    shares: Shares = NONE_SLOW,
+) -> Times:
     """Times of every op and class. With `fluid`, transfers that run at once share their links.
 
+    `shares`: of each link that is slow somewhere, the share of its rate that each class has. Where
+    the program says what kernels and collectives take, kernels are slower beside collectives.
     Raises PlanError for an op that waits for itself.
     """
     env = simpy.Environment(initial_time=0)
-    state = _Run(env, program, folded, durations, fluid=fluid)
+    state = _Run(env, program, folded, durations, shares, fluid=fluid)
     streams = _by_stream(program)
     for c in range(folded.n_classes):
         env.process(state.host(c))
@@ -56,13 +69,21 @@ class _Run:
         program: Program,
         folded: Folded,
         durations: list[Int | int],
+        shares: Shares,
         *,
         fluid: bool,
     ) -> None:
         self._env = env
         self._program = program
         self._fabric = Fabric(env)
-        self._shares = [fluid and bool(op.transfer and op.transfer.loads) for op in program.ops]
+        self._shares = shares
+        self._fluid = fluid
+        self._moves = [_moves(op, fluid=fluid) for op in program.ops]
+        speeds: dict[tuple[Kernels, Taken], int] = {}
+        self._processors = [
+            Processor(env, program.sms, program.contention.tax, speeds)
+            for _ in range(folded.n_classes)
+        ]
         self._durations = _rows(durations, folded.n_classes)
         self._group_of = [group.tolist() for group in folded.group_of]
         self._size = [np.bincount(group).tolist() for group in folded.group_of]
@@ -71,7 +92,8 @@ class _Run:
         )
         self._waiting: list[dict[int, simpy.Event]] = [{} for _ in range(folded.n_classes)]
         self._meetings: dict[tuple[int, int], _Rendezvous] = {}
-        self._demands: dict[tuple[Transfer, int, int], Demand] = {}
+        self._met: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._demands: dict[tuple[Transfer, int, tuple[int, ...]], Demand] = {}
 
     def host(self, c: int) -> Process:
         """The host thread of a class: issues in order, and waits where an op blocks it.
@@ -95,9 +117,6 @@ class _Run:
         """One stream of a class: its ops in order, each after its issue and what it waits for."""
         env, waiting, durations = self._env, self._waiting[c], self._durations[c]
         ready, started, ended = self._ready[c], self._started[c], self._ended[c]
-        alone = [
-            size[group[c]] == 1 for size, group in zip(self._size, self._group_of, strict=True)
-        ]
         for i in ops:
             op = self._program.ops[i]
             if ready[i] < 0:
@@ -108,18 +127,36 @@ class _Run:
                 if ended[before] < 0:
                     yield self._until(waiting, before)
             started[i] = env.now
-            if op.axis is not None and not alone[op.axis]:
-                meeting = self._arrive(i, c, op.axis)
-                yield meeting
-                if meeting.ends:
-                    yield env.timeout(meeting.ends[c] - env.now)
-            elif op.axis is not None and self._shares[i]:
-                yield from self._move(i, c, op.axis)
+            if op.axis is not None:
+                yield from self._together(i, c, op.axis)
             elif durations[i]:
-                yield env.timeout(durations[i])
+                yield self._alone(op, c, durations[i])
             ended[i] = env.now
             if i in waiting:
                 waiting.pop(i).succeed()
+
+    def _alone(self, op: Timed, c: int, duration_ns: int) -> simpy.Event:
+        """The end of an op that meets nobody."""
+        if op.kernels is None:
+            return self._env.timeout(duration_ns)
+        return self._processors[c].work(op.kernels, duration_ns)
+
+    def _together(self, i: int, c: int, axis: int) -> Process:
+        """A collective on one class, from its arrival to its end."""
+        taken = self._program.ops[i].taken
+        if taken is not None:
+            self._processors[c].beside(i, Taken(taken.sms))
+        if self._size[axis][self._group_of[axis][c]] > 1:
+            meeting = self._arrive(i, c, axis)
+            yield meeting
+            if meeting.ends:
+                yield self._env.timeout(meeting.ends[c] - self._env.now)
+        elif self._moves[i]:
+            yield from self._move(i, c, axis)
+        elif self._durations[c][i]:
+            yield self._env.timeout(self._durations[c][i])
+        if taken is not None:
+            self._processors[c].over(i)
 
     def times(self) -> Times:
         """What happened, once nothing is left to happen. Raises PlanError for an op that never ran."""
@@ -153,7 +190,7 @@ class _Run:
             starts = np.asarray([started[i] for started in self._started], dtype=np.int64)
             meeting.ends = ring_ends(starts, ring).tolist()
             meeting.succeed()
-        elif self._shares[i]:
+        elif self._moves[i]:
             self._env.process(self._move(i, c, axis, meeting))
         else:
             meeting.succeed_after(self._durations[c][i])
@@ -161,27 +198,61 @@ class _Run:
 
     def _move(self, i: int, c: int, axis: int, meeting: _Rendezvous | None = None) -> Process:
         """Move the bytes of a collective over links that others may use, too."""
-        moved = self._program.ops[i].transfer or Transfer(0, ())
-        wire_ns = self._durations[c][i] - moved.latency_ns
-        if moved.latency_ns:
-            yield self._env.timeout(moved.latency_ns)
+        op = self._program.ops[i]
+        moved = op.transfer or Transfer(0, ())
+        latency_ns = min(moved.latency_ns, self._durations[c][i])
+        wire_ns = self._durations[c][i] - latency_ns
+        if latency_ns:
+            yield self._env.timeout(latency_ns)
         if wire_ns > 0:
-            group = self._group_of[axis][c]
-            yield self._fabric.transfer(wire_ns, self._demand(moved, wire_ns, axis, group))
+            members = self._members(axis, self._group_of[axis][c])
+            demand = self._demand(moved, wire_ns, members) if self._fluid else ()
+            yield self._fabric.transfer(wire_ns, demand, self._told(i, members))
         if meeting is not None:
             meeting.succeed()
 
-    def _demand(self, moved: Transfer, wire_ns: int, axis: int, group: int) -> Demand:
-        key = (moved, axis, group)
+    def _members(self, axis: int, group: int) -> tuple[int, ...]:
+        """The classes that meet in a group."""
+        key = (axis, group)
+        if key not in self._met:
+            found = [c for c, g in enumerate(self._group_of[axis]) if g == group]
+            self._met[key] = tuple(found)
+        return self._met[key]
+
+    def _demand(self, moved: Transfer, wire_ns: int, members: tuple[int, ...]) -> Demand:
+        key = (moved, wire_ns, members)
         if key not in self._demands:
-            members = [c for c, g in enumerate(self._group_of[axis]) if g == group]
-            capacity = self._program.capacity
             self._demands[key] = tuple(
-                ((link, c), min(1.0, nbytes / (capacity[link] * wire_ns / NS_PER_S)))
+                ((link, c), min(1.0, nbytes / (self._rate(link, c) * wire_ns / NS_PER_S)))
                 for link, nbytes in moved.loads
                 for c in members
             )
         return self._demands[key]
+
+    def _rate(self, link: str, c: int) -> float:
+        """Bytes a second of a link of one class."""
+        capacity = self._program.capacity[link]
+        return capacity * float(self._shares[link][c]) if link in self._shares else capacity
+
+    def _told(self, i: int, members: tuple[int, ...]) -> Told | None:
+        """Tells the processors of a collective's members how much memory bandwidth it takes."""
+        taken = self._program.ops[i].taken
+        if taken is None or not taken.bandwidth:
+            return None
+
+        def told(speed: float) -> None:
+            for c in members:
+                self._processors[c].beside(i, Taken(taken.sms, taken.bandwidth * speed))
+
+        return told
+
+
+def _moves(op: Timed, *, fluid: bool) -> bool:
+    """Whether others have to know while a collective's bytes move."""
+    if op.transfer is None:
+        return False
+    hurts = op.taken is not None and op.taken.bandwidth > 0
+    return (fluid and bool(op.transfer.loads)) or hurts
 
 
 def _rows(durations: list[Int | int], n_classes: int) -> list[list[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ Demand = tuple[tuple[Any, float], ...]
 """Per link, the share of its capacity that a transfer would use with all its links to itself."""
 _TINY: Final = 1e-6
 """Ns: less than this is rounding, not work."""
+Told = Callable[[float], None]
+"""Is told the speed of a transfer whenever it changes."""
 
 
 def fair_speeds(demands: Mapping[int, Demand]) -> dict[int, float]:
@@ -53,6 +55,7 @@ class _Flow:
     speed: float
     noted: int
     done: simpy.Event
+    told: Told | None
 
 
 class Fabric:
@@ -65,11 +68,11 @@ class Fabric:
         self._demands: dict[Demand, int] = {}
         self._solved: dict[tuple[int, ...], tuple[float, ...]] = {}
 
-    def transfer(self, wire_ns: int, demand: Demand) -> simpy.Event:
-        """Start a transfer that takes `wire_ns` (above 0) alone."""
+    def transfer(self, wire_ns: int, demand: Demand, told: Told | None = None) -> simpy.Event:
+        """Start a transfer that takes `wire_ns` (above 0) alone; `told` hears of its speed."""
         self._settle()
         number = self._demands.setdefault(demand, len(self._demands))
-        flow = _Flow(number, float(wire_ns), 1.0, int(self._env.now), self._env.event())
+        flow = _Flow(number, float(wire_ns), 0.0, int(self._env.now), self._env.event(), told)
         self._flows.append(flow)
         self._share()
         return flow.done
@@ -88,6 +91,8 @@ class Fabric:
             speeds = self._solved[key] = self._solve(key)
         wait = math.inf
         for flow, speed in zip(self._flows, speeds, strict=True):
+            if flow.told is not None and flow.speed != speed:
+                flow.told(speed)
             flow.speed = speed
             wait = min(wait, flow.left / speed)
         self._alarm = self._env.timeout(max(0, math.ceil(wait - _TINY)))

@@ -1,7 +1,7 @@
 """Folding: ranks that do the same at the same time are one class; exact, by colour refinement.
 
-Ranks start in classes of equal speed and equal work and memory; a class is split as long as two of its ranks see different
-classes in one of their process groups. What is left is the coarsest equitable partition, on which a
+Ranks start in classes of equal speed, links, work and memory; a class is split as long as two of its
+ranks see different classes in one of their process groups. What is left is the coarsest equitable partition, on which a
 collective of barrier type gives every member of a class the same times.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zerosim.engine.program import Int, Program, Variation, every_rank
-from zerosim.plan import Axis
+from zerosim.engine.program import Int, Program, every_rank, instance
+from zerosim.engine.variation import Variation, factors_of, shares_left
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,32 +32,30 @@ class Folded:
         return len(self.representatives)
 
 
-def instance(axis: Axis, n_ranks: int) -> Int:
-    """The group of `axis` that each rank belongs to, as a number: shape [n_ranks]."""
-    ranks = np.arange(n_ranks)
-    block = axis.size * axis.stride
-    return ranks // block * axis.stride + ranks % axis.stride
-
-
 def fold(program: Program, variation: Variation) -> Folded:
     """The classes of equal ranks; every rank its own class where each may differ."""
     n = program.n_ranks
-    uneven = any(op.ring is not None for op in program.ops) and bool(variation.speed)
-    if variation.every_rank_differs or uneven:
+    shares = shares_left(variation, n)
+    uneven = bool(variation.speed or shares) and any(op.ring is not None for op in program.ops)
+    if variation.every_rank_differs or uneven or _groups_differ(program, variation):
         return unfolded(program)
-    if not variation.speed and not program.uneven:
+    if not variation.speed and not shares and not program.uneven:
         one = np.zeros(1, dtype=np.int64)
         return Folded(np.zeros(n, dtype=np.int64), (0,), tuple(one for _ in program.axes))
-    factors = np.ones(n)
-    for rank, factor in variation.speed:
-        factors[rank] = factor
-    class_of = np.unique(factors, return_inverse=True)[1].astype(np.int64)
-    for by_rank in program.uneven:
-        kinds = np.unique(every_rank(by_rank), return_inverse=True)[1].astype(np.int64)
+    class_of = np.zeros(n, dtype=np.int64)
+    uneven_in = (*shares.values(), *(every_rank(by_rank) for by_rank in program.uneven))
+    for values in (factors_of(variation.speed, n), *uneven_in):
+        kinds = np.unique(values, return_inverse=True)[1].astype(np.int64)
         class_of = np.unique(_pair(class_of, kinds), return_inverse=True)[1].astype(np.int64)
     groups = [instance(axis, n) for axis in program.axes]
     class_of = _refined(class_of, groups)
     return _folded(class_of, groups)
+
+
+def _groups_differ(program: Program, variation: Variation) -> bool:
+    """Whether groups that do the same collective take each its own time for it."""
+    sizes = {program.axes[op.axis].size for op in program.ops if op.axis is not None}
+    return variation.network_jitter > 0 and any(size < program.n_ranks for size in sizes)
 
 
 def unfolded(program: Program) -> Folded:

@@ -17,7 +17,8 @@ import orjson
 
 from zerosim.engine.folding import fold
 from zerosim.engine.maxplus import solve
-from zerosim.engine.program import MAX_NS, Program, Ring, Timed, Variation, durations
+from zerosim.engine.program import MAX_NS, Program, Ring, Timed
+from zerosim.engine.variation import Variation, durations
 from zerosim.errors import InputError
 from zerosim.plan import Axis
 from zerosim.units import NS_PER_S, NS_PER_US

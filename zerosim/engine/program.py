@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zerosim.cluster import Cluster
+from zerosim.cluster import Cluster, Contention
 from zerosim.collectives import Transfer, capacities, transfer
 from zerosim.compute import compute_ns
+from zerosim.engine.contention import Kernels, Taken, kernels_of, taken_by
 from zerosim.errors import PlanError
 from zerosim.kinds import COMMUNICATION
 from zerosim.plan import Axis, ByRank, Op, Plan
 from zerosim.units import NS_PER_S, seconds_to_ns
 
 Int = NDArray[np.int64]
+Cost = tuple[int, Transfer | None, Kernels | None, Taken | None]
+"""Ns alone, and, of a collective, what it moves; of kernels, what sets their time; what is taken."""
 MAX_NS: Final = 2**56
 """Over two years: a longer run would overflow 64 bits once ranks differ."""
 
@@ -47,6 +49,8 @@ class Timed:
     before it on its stream. `axis` is an index into the program's axes, None for a local op.
     `transfer` is what a collective puts on the links; `ring` replaces the common end of its members.
     Where ranks differ, `by_rank` says how long each takes, and `duration_ns` is the longest.
+    Where kernels take longer beside collectives, `kernels` says what sets an op's time, and `taken`
+    what a collective takes from them.
     """
 
     stream: int
@@ -58,6 +62,8 @@ class Timed:
     ring: Ring | None = None
     blocks: bool = False
     by_rank: ByRank | None = None
+    kernels: Kernels | None = None
+    taken: Taken | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class Program:
     """Timed ops in issue order for `n_ranks` ranks. `capacity` is bytes/s of each link.
 
     `uneven`: all that the plan says rank by rank, so that ranks that differ in it are told apart.
+    `contention`: what runs at once and takes from each other, on devices of so many `sms`.
     """
 
     n_ranks: int
@@ -72,28 +79,8 @@ class Program:
     axes: tuple[Axis, ...]
     capacity: dict[str, float]
     uneven: tuple[ByRank, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Variation:
-    """What differs between ranks.
-
-    `speed`: (rank, factor) stretches all compute of a rank; `jitter`: relative spread of every op on
-    every rank, lognormal, drawn from `seed`; `durations`: (op, ns per rank) given outright.
-    """
-
-    speed: tuple[tuple[int, float], ...] = ()
-    jitter: float = 0.0
-    seed: int = 0
-    durations: tuple[tuple[int, tuple[int, ...]], ...] = ()
-
-    @property
-    def every_rank_differs(self) -> bool:
-        """Whether no two ranks can be told to behave alike."""
-        return self.jitter > 0 or bool(self.durations)
-
-
-EQUAL = Variation()
+    contention: Contention = field(default_factory=Contention)
+    sms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +101,13 @@ def every_rank(by_rank: ByRank) -> Int:
     return np.repeat(np.asarray(values, dtype=np.int64), counts)
 
 
+def instance(axis: Axis, n_ranks: int) -> Int:
+    """The group of `axis` that each rank belongs to, as a number: shape [n_ranks]."""
+    ranks = np.arange(n_ranks)
+    block = axis.size * axis.stride
+    return ranks // block * axis.stride + ranks % axis.stride
+
+
 def timed(plan: Plan, cluster: Cluster) -> Program:
     """Give every op of a plan its duration on a cluster. Raises PlanError for years of work."""
     axis_index = {axis.name: i for i, axis in enumerate(plan.axes)}
@@ -121,20 +115,21 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
     last_on_stream: dict[str, int] = {}
     last_on_communicator: dict[str, int] = {}
     capacity = capacities(cluster)
-    costs: dict[tuple[object, ...], tuple[int, Transfer | None]] = {}
+    costs: dict[tuple[object, ...], Cost] = {}
     issue = seconds_to_ns(cluster.host.issue_s), seconds_to_ns(cluster.host.collective_s)
+    serial = cluster.contention.communicators
     ops: list[Timed] = []
     for op in plan.ops:
         before = [*op.after]
         if op.stream in last_on_stream:
             before.append(last_on_stream[op.stream])
-        if op.communicator is not None and op.communicator in last_on_communicator:
+        if serial and op.communicator is not None and op.communicator in last_on_communicator:
             before.append(last_on_communicator[op.communicator])
         axis = None if op.group is None else axis_index[op.group]
         key = (op.kind, op.flops, op.memory_bytes, op.work, op.elements, op.dtype, op.group)
         if key not in costs:
             costs[key] = _cost(op, None if axis is None else plan.axes[axis], cluster)
-        duration, moved = costs[key]
+        duration, moved, kernels, taken = costs[key]
         collective = op.kind in COMMUNICATION
         ops.append(
             Timed(
@@ -146,6 +141,8 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
                 transfer=moved,
                 blocks=op.blocks or (cluster.host.computes and not collective),
                 by_rank=_ns_by_rank(op, cluster),
+                kernels=kernels,
+                taken=taken,
             )
         )
         last_on_stream[op.stream] = op.id
@@ -157,7 +154,15 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
             f"the run would last {total / NS_PER_S:.3g} s, over {MAX_NS / NS_PER_S:.3g}: "
             "give a faster cluster or a smaller model"
         )
-    return Program(plan.world_size, tuple(ops), plan.axes, capacity, _uneven(plan))
+    return Program(
+        plan.world_size,
+        tuple(ops),
+        plan.axes,
+        capacity,
+        _uneven(plan),
+        cluster.contention,
+        cluster.device.sms,
+    )
 
 
 def _ns_by_rank(op: Op, cluster: Cluster) -> ByRank | None:
@@ -178,37 +183,11 @@ def _uneven(plan: Plan) -> tuple[ByRank, ...]:
     return tuple(dict.fromkeys(by_rank for by_rank in found if by_rank is not None))
 
 
-def _cost(op: Op, axis: Axis | None, cluster: Cluster) -> tuple[int, Transfer | None]:
+def _cost(op: Op, axis: Axis | None, cluster: Cluster) -> Cost:
+    beside = cluster.contention.of_kernels
     if op.kind not in COMMUNICATION or op.nbytes is None or axis is None:
-        return compute_ns(op.flops, op.memory_bytes, cluster.device), None
+        duration = compute_ns(op.flops, op.memory_bytes, cluster.device)
+        kernels = kernels_of(op, duration, cluster.device) if beside else None
+        return duration, None, kernels, None
     moved = transfer(op.kind, op.nbytes, axis.size, cluster, axis.stride)
-    return moved.alone_ns, moved
-
-
-def durations(program: Program, variation: Variation, ranks: Sequence[int]) -> list[Int | int]:
-    """What each op takes on each of `ranks`: a number where all agree, else an array.
-
-    Jitter of an op is drawn from (seed, op) for ranks in order, so it depends on nothing else.
-    """
-    if variation == EQUAL and not program.uneven:
-        return [op.duration_ns for op in program.ops]
-    given = dict(variation.durations)
-    factors = np.ones(program.n_ranks)
-    for rank, factor in variation.speed:
-        factors[rank] = factor
-    chosen = np.asarray(ranks)
-    uniform = bool((factors == 1.0).all()) and not variation.jitter
-    rows: list[Int | int] = []
-    for i, op in enumerate(program.ops):
-        if i in given:
-            rows.append(np.asarray(given[i], dtype=np.int64)[chosen])
-        elif op.axis is not None or op.duration_ns == 0 or (uniform and op.by_rank is None):
-            rows.append(op.duration_ns)
-        else:
-            alone = op.duration_ns if op.by_rank is None else every_rank(op.by_rank)[chosen]
-            stretch = factors
-            if variation.jitter:
-                draw = np.random.default_rng((variation.seed, i)).standard_normal(program.n_ranks)
-                stretch = factors * np.exp(variation.jitter * draw)
-            rows.append(np.rint(alone * stretch[chosen]).astype(np.int64))
-    return rows
+    return moved.alone_ns, moved, None, taken_by(op, axis, moved, cluster) if beside else None

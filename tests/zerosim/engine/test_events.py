@@ -7,7 +7,8 @@ import pytest
 from zerosim.engine import EQUAL, Variation
 from zerosim.engine.events import run
 from zerosim.engine.folding import fold, unfolded
-from zerosim.engine.program import Program, Ring, Timed, Times, durations
+from zerosim.engine.program import Program, Ring, Timed, Times
+from zerosim.engine.variation import durations
 from zerosim.errors import PlanError
 from zerosim.plan import Axis
 

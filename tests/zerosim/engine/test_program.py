@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from zerosim.engine import Variation
-from zerosim.engine.program import durations, timed
+from zerosim.engine.program import timed
+from zerosim.engine.variation import durations
 from zerosim.hardware import MACHINES
 from zerosim.kinds import Kind
 from zerosim.plan import Axis, Op, Plan, PlanWriter
