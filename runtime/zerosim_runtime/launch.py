@@ -86,7 +86,14 @@ def as_real(scenario: Scenario, *, nproc: int, steps: int) -> Scenario:
     return replace(
         scenario,
         cluster=replace(scenario.cluster, world_size=nproc),
-        run=replace(scenario.run, steps=steps, stragglers="", jitter=0.0),
+        run=replace(
+            scenario.run,
+            steps=steps,
+            stragglers="",
+            jitter=0.0,
+            slow_links=None,
+            network_jitter=None,
+        ),
     )
 
 

@@ -71,14 +71,14 @@ def programs(
         )
         last.update(dict.fromkeys(keys, i))
     contention = draw(CONTENTION) if beside else Contention()
-    capacity = {"link": GIGABYTE_A_SECOND}
-    return Program(n, tuple(ops), axes, capacity, contention=contention, sms=16)
+    link = {"link": float(GIGABYTE_A_SECOND)}
+    return Program(n, tuple(ops), axes, link, contention=contention, sms=16)
 
 
 @st.composite
 def variations(draw: Draw, program: Program) -> Variation:
-    """Equal ranks, up to three stragglers, jitter of every op, or durations given outright."""
-    kind = draw(st.sampled_from(["equal", "speed", "jitter", "both", "given"]))
+    """Equal ranks, stragglers, slow links, jitter of kernels or collectives, or given durations."""
+    kind = draw(st.sampled_from(["equal", "speed", "jitter", "both", "given", "slow", "network"]))
     ranks = st.lists(st.integers(0, program.n_ranks - 1), max_size=3, unique=True)
     factors = st.sampled_from([0.5, 1.3, 2.0])
     speed = tuple((r, draw(factors)) for r in draw(ranks)) if kind in ("speed", "both") else ()
@@ -86,7 +86,16 @@ def variations(draw: Draw, program: Program) -> Variation:
     local = [i for i, op in enumerate(program.ops) if op.axis is None]
     rows = st.lists(st.integers(0, 30), min_size=program.n_ranks, max_size=program.n_ranks)
     given_rows = tuple((i, tuple(draw(rows))) for i in local) if kind == "given" else ()
-    return Variation(speed=speed, jitter=jitter, seed=7, durations=given_rows)
+    shares = st.sampled_from([0.1, 0.5, 1.0])
+    links = tuple(("link", r, draw(shares)) for r in draw(ranks)) if kind == "slow" else ()
+    return Variation(
+        speed=speed,
+        jitter=jitter,
+        seed=7,
+        durations=given_rows,
+        slow=links,
+        network_jitter=0.4 if kind == "network" else 0.0,
+    )
 
 
 @st.composite

@@ -15,7 +15,7 @@ from zerosim.engine.events import run
 from zerosim.engine.folding import Folded, fold, unfolded
 from zerosim.engine.maxplus import solve
 from zerosim.engine.program import Program, Times
-from zerosim.engine.variation import durations
+from zerosim.engine.variation import durations, shares_left
 from zerosim.scenario import load_scenario
 from zerosim.scenario import run as simulate
 
@@ -35,7 +35,9 @@ def events(
     program: Program, folded: Folded, variation: Variation, *, fluid: bool = False
 ) -> tuple[list[list[int]], ...]:
     given = durations(program, variation, folded.representatives)
-    return by_rank(run(program, folded, given, fluid=fluid), folded)
+    every = shares_left(variation, program.n_ranks)
+    shares = {link: left[list(folded.representatives)].tolist() for link, left in every.items()}
+    return by_rank(run(program, folded, given, fluid=fluid, shares=shares), folded)
 
 
 @given(cases())

@@ -162,10 +162,10 @@ def test_launching_loads_no_torch() -> None:
 
 
 def test_real_ranks_override_the_scenarios_world_and_its_stragglers() -> None:
-    scenario = load_scenario("lesson-zero3", ["stragglers=2:1.5", "jitter=0.1"])
+    scenario = load_scenario("lesson-zero3", ["stragglers=2:1.5", "jitter=0.1", "slow_links=2:0.5"])
     real = as_real(scenario, nproc=2, steps=5)
     assert (real.cluster.world_size, real.run.steps) == (2, 5)
-    assert (real.run.stragglers, real.run.jitter) == ("", 0.0)
+    assert (real.run.stragglers, real.run.jitter, real.run.slow_links) == ("", 0.0, None)
     assert real.workload == scenario.workload
 
 

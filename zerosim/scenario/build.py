@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from zerosim.cluster import Cluster, Link
+from zerosim.cluster import Cluster, Contention, Link
 from zerosim.collectives import COLLECTIVES, LATENCIES
 from zerosim.engine import Variation, moments, simulate
 from zerosim.errors import ScenarioError
@@ -18,6 +18,7 @@ from zerosim.numerics import Numerics
 from zerosim.plan import Plan
 from zerosim.scenario.scenario import Scenario
 from zerosim.scenario.sections import ClusterSection
+from zerosim.scenario.variation import variation_between
 from zerosim.schedules import SCHEDULES
 from zerosim.trace import ModelFacts, Trace
 from zerosim.units import dtype_bytes
@@ -28,8 +29,6 @@ MAX_OPS: Final = 200_000
 """So many ops a rank are written and run in about ten seconds."""
 MAX_RANKS: Final = 2**20
 """Ten times the largest machines; folding keeps an array over ranks."""
-MAX_STRETCH: Final = 100
-"""A rank a hundred times slower is no straggler but broken."""
 MAX_BYTES: Final = 2**62
 """All that a plan takes, before it drops any, fits 64 bits."""
 MAX_COUNT: Final = 2**58
@@ -141,6 +140,28 @@ def cluster_of(scenario: Scenario) -> Cluster:
             collective_s=_or(c.collective_issue_s, base.host.collective_s),
         ),
         base_s=_or(c.base_s, base.base_s),
+        contention=_contention(c, base),
+    )
+
+
+def _contention(c: ClusterSection, base: Cluster) -> Contention:
+    """What the scenario says of contention; a tax stands for what is taken from kernels."""
+    default = base.contention
+    if c.overlap_tax:
+        default = replace(default, sms=False, memory=False)
+    elif c.sm_contention or c.memory_contention:
+        default = replace(default, tax=0.0)
+    if c.sm_contention and not base.device.sms:
+        raise ScenarioError(
+            f"cluster.sm_contention is true, but nobody knows how many SMs '{base.name}' has: "
+            "take another machine, or set cluster.overlap_tax"
+        )
+    return Contention(
+        sms=_or(c.sm_contention, default.sms),
+        memory=_or(c.memory_contention, default.memory),
+        links=_or(c.link_sharing, default.links),
+        communicators=_or(c.serial_communicators, default.communicators),
+        tax=_or(c.overlap_tax, default.tax),
     )
 
 
@@ -193,12 +214,8 @@ def plan_of(scenario: Scenario) -> Plan:
 
 
 def variation_of(scenario: Scenario) -> Variation:
-    """Stragglers and jitter of a scenario. Raises ScenarioError for a rank that does not exist."""
-    return Variation(
-        speed=_stragglers(scenario.run.stragglers, scenario.cluster.world_size),
-        jitter=scenario.run.jitter,
-        seed=scenario.run.seed,
-    )
+    """Stragglers, slow links and jitter of a scenario. Raises ScenarioError for what does not exist."""
+    return variation_between(scenario.run, cluster_of(scenario))
 
 
 def run(scenario: Scenario) -> Trace:
@@ -232,25 +249,3 @@ def facts_of(scenario: Scenario) -> ModelFacts:
         flops_causal=workload.model_flops(causal=True),
         peak_flops=cluster_of(scenario).device.peak_flops,
     )
-
-
-def _stragglers(text: str, world_size: int) -> tuple[tuple[int, float], ...]:
-    found: list[tuple[int, float]] = []
-    for part in filter(None, text.replace(" ", "").split(",")):
-        rank_text, _, factor_text = part.partition(":")
-        try:
-            rank, factor = int(rank_text), float(factor_text)
-        except ValueError:
-            raise ScenarioError(
-                f"run.stragglers has '{part}': write RANK:FACTOR, e.g. 3:1.3"
-            ) from None
-        if not 0 <= rank < world_size:
-            raise ScenarioError(
-                f"run.stragglers names rank {rank}: ranks are 0 to {world_size - 1}"
-            )
-        if not 0 < factor <= MAX_STRETCH:
-            raise ScenarioError(
-                f"run.stragglers has factor {factor}: give a number above 0, at most {MAX_STRETCH}"
-            )
-        found.append((rank, factor))
-    return tuple(sorted(found))

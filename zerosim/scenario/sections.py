@@ -93,6 +93,8 @@ class ClusterSection:
 
     `collectives`: the model of their time (else the machine's). Latencies (`base_s`, hops) belong to
     the model that reads them.
+    What work that runs at once takes from each other, each by itself: `serial_communicators`,
+    `link_sharing`, `sm_contention`, `memory_contention`, and `overlap_tax` in place of the last two.
     """
 
     name: str = "classroom"
@@ -110,6 +112,11 @@ class ClusterSection:
     base_s: float | None = None
     issue_s: float | None = None
     collective_issue_s: float | None = None
+    serial_communicators: bool | None = None
+    link_sharing: bool | None = None
+    sm_contention: bool | None = None
+    memory_contention: bool | None = None
+    overlap_tax: float | None = None
     collectives: str | None = None
 
     def __post_init__(self) -> None:
@@ -143,7 +150,9 @@ class NumericsSection:
 class RunSection:
     """How to run it. `stragglers`: `RANK:FACTOR,…`, a factor of 1.3 computes 30 % longer.
 
-    `jitter`: relative spread of each op on each rank (lognormal), drawn from `seed`. `allocator`:
+    `slow_links`: `nodeNODE:SHARE` or `RANK:SHARE,…`, the share of its rate that the network of a node,
+    or the link of a rank inside its node, has left. `jitter`: relative spread of each kernel on each
+    rank (lognormal), `network_jitter` of each collective, both drawn from `seed`. `allocator`:
     caching follows what PyTorch's caching allocator reserves.
     """
 
@@ -153,14 +162,17 @@ class RunSection:
     stragglers: str = ""
     jitter: float = 0.0
     allocator: str | None = None
+    slow_links: str | None = None
+    network_jitter: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse no steps, and a spread that is no share."""
         _at_least_one("run", "steps", self.steps)
         if self.seed < 0:
             raise ScenarioError(f"run.seed is {self.seed}: give 0 or more")
-        if not 0 <= self.jitter <= 1:
-            raise ScenarioError(f"run.jitter is {self.jitter}: give a share from 0 to 1")
+        for name, spread in (("jitter", self.jitter), ("network_jitter", self.network_jitter)):
+            if not 0 <= (spread or 0) <= 1:
+                raise ScenarioError(f"run.{name} is {spread}: give a share from 0 to 1")
 
 
 def _refuse_some_layers(section: WorkloadSection) -> None:

@@ -56,6 +56,37 @@ FIELDS: Final = (
     Listed("numerics.storage_dtype", "parameters as they are stored; none: as they compute"),
     Listed("numerics.reduce_dtype", "gradients as they are reduced; none: as they are made"),
     Listed("numerics.optimizer", "optimizer, with a float32 master copy of 16-bit parameters"),
+    Listed(
+        "cluster.sm_contention",
+        "whether collectives leave kernels fewer SMs; none: as the machine",
+        choices=(True, False),
+    ),
+    Listed(
+        "cluster.memory_contention",
+        "whether they leave less memory bandwidth; none: as the machine",
+        choices=(True, False),
+    ),
+    Listed(
+        "cluster.overlap_tax",
+        "in place of both, the share of their speed that kernels lose beside a collective",
+    ),
+    Listed(
+        "cluster.link_sharing",
+        "whether transfers at once share a link; none: as the machine",
+        choices=(True, False),
+    ),
+    Listed(
+        "cluster.serial_communicators",
+        "whether collectives of a communicator run one at a time; none: as the machine",
+        choices=(True, False),
+    ),
+    Listed("run.stragglers", "ranks that compute longer, as RANK:FACTOR, e.g. 3:1.3"),
+    Listed(
+        "run.slow_links", "links with a share of their rate, e.g. node1:0.5 or, of a rank, 3:0.5"
+    ),
+    Listed("run.jitter", "spread of each kernel on each rank", "share"),
+    Listed("run.network_jitter", "spread of each collective", "share"),
+    Listed("run.seed", "what jitter is drawn from"),
     Listed("run.allocator", "whether reserved memory is followed", choices=("caching",)),
     Listed("run.steps", "training steps; engines warm up in the first", "steps"),
 )

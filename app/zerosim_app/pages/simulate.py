@@ -25,6 +25,8 @@ from zerosim_app.shelf import shelf
 from zerosim_app.urlstate import ExploreState, Shown, SimulateState, View, address, decode
 
 FIRST: Final = "lesson-zero3"
+_UNSPACED: Final = ("run.stragglers", "run.slow_links")
+"""Lists, which are words of an address only without spaces."""
 _LEAD: Final = (
     "Choose a schedule, turn its knobs, and see what comes of it. Knobs have the engine's own names "
     "and defaults; keep what you like as a run."
@@ -141,6 +143,7 @@ def collect(values: list[str | None], ids: list[dict[str, str]], start: list[str
         section, _, name = id_["path"].partition(".")
         text = (value or "").strip()
         text = text if id_["path"] in texts else plain(text)
+        text = text.replace(" ", "") if id_["path"] in _UNSPACED else text
         if text != text_of(base[section].get(name)):
             words.append(f"{id_['path']}={text or 'none'}")
     return words

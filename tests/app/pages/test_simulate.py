@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from dash import Dash, no_update
 
-from zerosim.scenario import load_scenario
+from zerosim.scenario import load_scenario, variation_of
 from zerosim.schedules import SCHEDULES
 from zerosim.schedules.knobs import knobs
 from zerosim_app.components.controls import CONTROL, shown_of
 from zerosim_app.components.preview import VIEWS
+from zerosim_app.components.scenario_form import FIELDS
 from zerosim_app.pages.simulate import collect, keep_run, layout, show
 from zerosim_app.shelf import shelf
 from zerosim_app.urlstate import View
@@ -81,6 +82,22 @@ def test_a_byte_convention_sets_what_the_form_does_not_say() -> None:
     assert words == ["numerics.convention=fsdp2-mixed", "numerics.optimizer=sgd"]
     numerics = load_scenario("lesson-zero3", words).numerics
     assert (numerics.storage_dtype, numerics.optimizer) == ("float32", "sgd")
+
+
+def test_contention_and_slow_links_are_set_in_the_form() -> None:
+    paths = ("cluster.overlap_tax", "cluster.link_sharing", "run.slow_links", "run.stragglers")
+    ids = [{"type": CONTROL, "path": path} for path in paths]
+    words = collect(["0.15", "false", "rank 1:0.5, 2:0.25", ""], ids, START)
+    assert words == [
+        "cluster.overlap_tax=0.15",
+        "cluster.link_sharing=false",
+        "run.slow_links=rank1:0.5,2:0.25",
+    ]
+    assert variation_of(load_scenario("lesson-zero3", words)).slow == (
+        ("nvswitch", 1, 0.5),
+        ("nvswitch", 2, 0.25),
+    )
+    assert {field.path for field in FIELDS} >= set(paths)
 
 
 def test_a_caching_allocator_draws_what_is_reserved(tree: Any) -> None:

@@ -200,7 +200,7 @@ def test_kernels_that_run_beside_no_collective_are_seen_to_be_alone() -> None:
 
 CLUSTER = replace(
     MACHINES["classroom"].cluster(4, "float32"),  # 50 GFLOP/s, 1 GB/s
-    topology=Topology("hopper", channels=12, ctas=24),
+    topology=Topology("hopper", channels=12, channel_busbw=30e9, ctas=24),
 )
 CLUSTER = replace(CLUSTER, device=replace(CLUSTER.device, sms=132))
 
@@ -213,7 +213,7 @@ def overlapping_plan() -> Plan:
     return Plan("overlapping", 4, tuple(writer.ops), (Axis("world", 4),))
 
 
-def ends(cluster: Cluster, engine: str = "auto") -> tuple[str, list[int]]:
+def ends(cluster: Cluster, engine: str = "auto") -> tuple[str | None, list[int]]:
     trace = simulate(overlapping_plan(), cluster, engine=engine)
     return trace.meta.engine, trace.spans["end_ns"].to_list()[:3]
 
@@ -232,7 +232,7 @@ def test_communicators_that_do_not_serialise_let_transfers_share_the_link() -> N
         writer.collective(Kind.ALL_GATHER, stream, elements=4000, dtype="int8", stream=stream)
     plan = Plan("two", 4, tuple(writer.ops), (Axis("world", 4),))
 
-    def two(contention: Contention) -> tuple[str, list[int]]:
+    def two(contention: Contention) -> tuple[str | None, list[int]]:
         trace = simulate(plan, replace(CLUSTER, contention=contention))
         return trace.meta.engine, trace.spans["end_ns"].to_list()[:2]
 
