@@ -19,7 +19,7 @@ class Device:
 
     Attention and memory traffic reach shares of their own (`attention_efficiency` None: as matrix
     products do). Each kernel takes `launch_s` beside its work. `sms`: streaming multiprocessors, 0 if
-    it has none or nobody knows.
+    it has none or nobody knows. `shapes`: the table of measured matrix products (compute.SHAPE_TABLES).
     """
 
     name: str
@@ -31,6 +31,7 @@ class Device:
     attention_efficiency: float | None = None
     memory_efficiency: float = 1.0
     sms: int = 0
+    shapes: str = "formula"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Final
 
 from zerosim.errors import ScenarioError
+
+LOSSES: Final = ("eager", "fused")
+"""A cross-entropy kernel by kernel, or as one kernel each way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +39,6 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
-    """One nn.Module with parameters of its own; `parameters` are indices into those of the unit."""
-
-    name: str
-    parameters: tuple[int, ...]
-    forward_flops: int
-    backward_flops: int
-
-
-@dataclass(frozen=True, slots=True)
 class Matmul:
     """`count` matrix products [m, k] · [k, n], 2·m·k·n FLOPs each.
 
@@ -62,17 +56,50 @@ class Matmul:
         """FLOPs of all of them."""
         return 2 * self.m * self.k * self.n * self.count
 
+    @property
+    def elements(self) -> int:
+        """Elements of all operands and results."""
+        return (self.m * self.k + self.k * self.n + self.m * self.n) * self.count
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """What an op's FLOPs consist of: matrix products, attention, and how many kernels in all.
 
-    The FLOPs of an op that are neither are counted at the rate of matrix products.
+    The FLOPs of an op that are neither are counted at the rate of matrix products. `width`: bytes of
+    an operand's element.
     """
 
     matmuls: tuple[Matmul, ...] = ()
     attention_flops: int = 0
     kernels: int = 1
+    width: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The kernels of a pass, and the `elements` that those beside the matrix products read and write.
+
+    `work` is None where nobody knows.
+    """
+
+    work: Work | None
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One nn.Module with parameters of its own; `parameters` are indices into those of the unit.
+
+    `forward` and `backward` say by which kernels it computes, None if unknown.
+    """
+
+    name: str
+    parameters: tuple[int, ...]
+    forward_flops: int
+    backward_flops: int
+    forward: Cost | None = None
+    backward: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +113,9 @@ class Layer:
     end; `forward_workspace`, `recompute_workspace` and `backward_workspace` only while the layer runs
     so (the most at once, beside what is kept). `gone_early`: of what is kept (or computed again), what the backward has
     dropped before it holds most. `modules`, in forward order, are what engines see that gather module by module; empty: one.
-    `forward_work`, `recompute_work` and `backward_work` say which kernels these are, None if unknown.
+    `forward_work`, `recompute_work` and `backward_work` say which kernels these are, None if unknown;
+    `recompute_elements`: as forward_elements, of what is computed again (None: of all of it).
+    `loss`: how the cross-entropy of the logits is computed (LOSSES), None if that is not told apart.
     """
 
     name: str
@@ -107,6 +136,8 @@ class Layer:
     forward_work: Work | None = None
     recompute_work: Work | None = None
     backward_work: Work | None = None
+    recompute_elements: int | None = None
+    loss: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

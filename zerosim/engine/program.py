@@ -126,7 +126,8 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
         if serial and op.communicator is not None and op.communicator in last_on_communicator:
             before.append(last_on_communicator[op.communicator])
         axis = None if op.group is None else axis_index[op.group]
-        key = (op.kind, op.flops, op.memory_bytes, op.work, op.elements, op.dtype, op.group)
+        # A layer's work is one object in all its ops; to hash what is in it takes longer.
+        key = (op.kind, op.flops, op.memory_bytes, id(op.work), op.elements, op.dtype, op.group)
         if key not in costs:
             costs[key] = _cost(op, None if axis is None else plan.axes[axis], cluster)
         duration, moved, kernels, taken = costs[key]
@@ -135,7 +136,7 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
             Timed(
                 stream=streams.setdefault(op.stream, len(streams)),
                 after=tuple(dict.fromkeys(before)),
-                issue_ns=issue[collective] if duration or collective else 0,
+                issue_ns=issue[collective] * _launches(op) if duration or collective else 0,
                 duration_ns=duration,
                 axis=axis,
                 transfer=moved,
@@ -165,11 +166,17 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
     )
 
 
+def _launches(op: Op) -> int:
+    """How many kernels the host issues for an op: one if nobody says."""
+    return 1 if op.work is None else op.work.kernels
+
+
 def _ns_by_rank(op: Op, cluster: Cluster) -> ByRank | None:
     if op.memory_bytes_by_rank is None:
         return None
     return tuple(
-        (n, compute_ns(op.flops, nbytes, cluster.device)) for n, nbytes in op.memory_bytes_by_rank
+        (n, compute_ns(op.flops, nbytes, cluster.device, op.work))
+        for n, nbytes in op.memory_bytes_by_rank
     )
 
 
@@ -186,7 +193,7 @@ def _uneven(plan: Plan) -> tuple[ByRank, ...]:
 def _cost(op: Op, axis: Axis | None, cluster: Cluster) -> Cost:
     beside = cluster.contention.of_kernels
     if op.kind not in COMMUNICATION or op.nbytes is None or axis is None:
-        duration = compute_ns(op.flops, op.memory_bytes, cluster.device)
+        duration = compute_ns(op.flops, op.memory_bytes, cluster.device, op.work)
         kernels = kernels_of(op, duration, cluster.device) if beside else None
         return duration, None, kernels, None
     moved = transfer(op.kind, op.nbytes, axis.size, cluster, axis.stride)

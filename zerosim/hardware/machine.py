@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from zerosim.cluster import Cluster, Device, Host, Link, Topology
+from zerosim.compute import table_of
 from zerosim.hardware.calibration import Calibration, merged, shipped
 from zerosim.hardware.constants import device_constants, fabric_constants, launcher_constants
 from zerosim.hardware.devices import Datasheet
@@ -82,6 +83,7 @@ class Machine:
                 attention_efficiency=computing.attention_efficiency,
                 memory_efficiency=computing.memory_efficiency,
                 sms=self.device.sms,
+                shapes=table_of(self.device.name),
             ),
             intra=self.intra,
             inter=replace(self.inter, busbw=self.inter.busbw * network.share),

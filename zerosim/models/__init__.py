@@ -2,7 +2,8 @@
 
 from zerosim.models.extracted import Use, extracted
 from zerosim.models.listed import listed
-from zerosim.models.transformer import Sizes, transformer
+from zerosim.models.sizes import Sizes
+from zerosim.models.transformer import transformer
 from zerosim.models.uniform import uniform
 
 __all__ = ["Sizes", "Use", "extracted", "listed", "transformer", "uniform"]

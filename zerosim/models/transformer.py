@@ -2,67 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from zerosim.errors import ScenarioError
+from zerosim.models.kernels import (
+    Attention,
+    Kernels,
+    Product,
+    Step,
+    attention_steps,
+    gpt_steps,
+    llama_steps,
+    norm,
+)
+from zerosim.models.sizes import Sizes
 from zerosim.workload import Layer, Module, Parameter, Unit, Workload
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Sizes of a transformer and its micro-batch. `llama` picks SwiGLU, RMSNorm and no biases.
-
-    `checkpointed_layers`: `checkpointing` is of so many of the first blocks, None: of all.
-
-    `qkv_bias`: queries, keys and values of a llama have one nevertheless (Qwen2).
-    """
-
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    ffn: int
-    vocab: int
-    seq: int
-    micro_batch: int
-    micro_batches: int
-    llama: bool
-    tied: bool
-    attention: str = "flash"
-    checkpointing: str = "none"
-    qkv_bias: bool = False
-    checkpointed_layers: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse heads that do not divide the hidden size, or each other."""
-        if self.hidden % self.heads:
-            raise ScenarioError(
-                f"workload.heads is {self.heads}, hidden is {self.hidden}: heads must divide hidden"
-            )
-        if self.heads % self.kv_heads:
-            raise ScenarioError(
-                f"workload.kv_heads is {self.kv_heads}, heads is {self.heads}: it must divide heads"
-            )
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of a micro-batch on one rank."""
-        return self.micro_batch * self.seq
-
-    @property
-    def kv(self) -> int:
-        """Width of keys (and of values)."""
-        return self.hidden // self.heads * self.kv_heads
-
-    @property
-    def attention_flops(self) -> int:
-        """Forward FLOPs of a block's causal attention, without its matrices."""
-        return 2 * self.tokens * self.seq * self.hidden
-
-    @property
-    def scores(self) -> int:
-        """Elements an eager attention keeps: 5·a·s²·b bytes in 16 bits (arXiv 2205.05198 §4.1)."""
-        return 5 * self.heads * self.seq * self.tokens // 2 if self.attention == "eager" else 0
 
 
 def transformer(sizes: Sizes) -> Workload:
@@ -84,16 +37,28 @@ def transformer(sizes: Sizes) -> Workload:
 
 
 def _embed(sizes: Sizes, root: tuple[Parameter, ...]) -> Layer:
-    width = sizes.tokens * sizes.hidden
+    """Look-ups of tokens (and positions, which are added).
+
+    The backward clears the table's gradient, sorts the tokens and adds up their gradients.
+    """
+    h = sizes.hidden
+    steps = [Step("embedding", "embedding", (1, 2 * h), (3, 2 * h))]
+    if not sizes.llama:
+        steps.append(Step("position", "position", (2, 2 * h), (2, h)))
+    cleared = Step("clear", "embedding", backward=(1, sizes.vocab * h))
+    kernels = Kernels(sizes.tokens, sizes.width, tuple(steps), once=(cleared,))
+    forward, backward = kernels.forward(), kernels.backward()
     return Layer(
         "emb",
         0,
         0,
         0,
-        width,
-        forward_elements=2 * width,
-        backward_elements=2 * width,
-        modules=_modules(root, ("embedding", "position"), 0, {}),
+        sizes.tokens * h,
+        forward_elements=forward.elements,
+        backward_elements=backward.elements,
+        modules=_modules(root, ("embedding", "position"), 0, {}, kernels),
+        forward_work=forward.work,
+        backward_work=backward.work,
     )
 
 
@@ -101,6 +66,16 @@ def _head(sizes: Sizes, root: tuple[Parameter, ...]) -> Layer:
     scores = sizes.tokens * sizes.vocab
     flops = 2 * sizes.hidden * scores
     last = "embedding" if sizes.tied else "head"
+    # The gradient of a table that is used twice is added up.
+    shared = Step("shared", last, backward=(1, 3 * sizes.vocab * sizes.hidden))
+    kernels = Kernels(
+        sizes.tokens,
+        sizes.width,
+        (norm("norm", sizes.hidden),),
+        (Product(last, sizes.hidden, sizes.vocab),),
+        once=(shared,) if sizes.tied else (),
+    )
+    forward, backward = kernels.forward(), kernels.backward()
     return Layer(
         "head",
         0,
@@ -108,9 +83,37 @@ def _head(sizes: Sizes, root: tuple[Parameter, ...]) -> Layer:
         2 * flops,
         activations=2 * sizes.tokens * sizes.hidden,
         logits=scores,
-        forward_elements=2 * scores,
-        backward_elements=2 * scores,
-        modules=_modules(root, ("norm", last), 0, {last: flops}),
+        forward_elements=forward.elements,
+        backward_elements=backward.elements,
+        modules=_modules(root, ("norm", last), 0, {last: flops}, kernels),
+        forward_work=forward.work,
+        backward_work=backward.work,
+        loss="fused" if sizes.compiled else "eager",
+    )
+
+
+def _block_kernels(sizes: Sizes, block: tuple[Parameter, ...]) -> Kernels:
+    h, kv, f, fused = sizes.hidden, sizes.kv, sizes.ffn, sizes.attention == "flash"
+    scores = sizes.heads * sizes.seq
+    attention = attention_steps("attention.qkv", h, kv, scores, fused=fused)
+    steps = (llama_steps if sizes.llama else gpt_steps)(
+        h, kv, f, attention, compiled=sizes.compiled
+    )
+    biases = {p.name.removesuffix(".bias") for p in block if p.name.endswith(".bias")}
+    linears = ((p.name.removesuffix(".weight"), p.shape) for p in block if len(p.shape) > 1)
+    return Kernels(
+        sizes.tokens,
+        sizes.width,
+        tuple(steps),
+        tuple(Product(name, shape[1], shape[0], name in biases) for name, shape in linears),
+        Attention(
+            "attention.qkv",
+            sizes.attention_flops,
+            fused,
+            sizes.seq,
+            h // sizes.heads,
+            sizes.micro_batch * sizes.heads,
+        ),
     )
 
 
@@ -126,9 +129,12 @@ def _blocks(sizes: Sizes, block: tuple[Parameter, ...]) -> tuple[Layer, ...]:
     matrices = sum(p.numel for p in block if len(p.shape) > 1)
     flops = 2 * sizes.tokens * matrices + sizes.attention_flops
     kept = _kept(sizes) + sizes.scores
+    kernels = _block_kernels(sizes, block)
+    forward, backward = kernels.forward(), kernels.backward()
     names = tuple(dict.fromkeys(p.name.rpartition(".")[0] for p in block))
     # An engine that gathers module by module attends between qkv and out.
-    modules = _modules(block, names, 2 * sizes.tokens, {"attention.qkv": sizes.attention_flops})
+    extra = {"attention.qkv": sizes.attention_flops}
+    modules = _modules(block, names, 2 * sizes.tokens, extra, kernels)
     remembered, again, recomputed = {
         "none": (kept, 0, 0),
         "selective": (
@@ -143,6 +149,10 @@ def _blocks(sizes: Sizes, block: tuple[Parameter, ...]) -> tuple[Layer, ...]:
             kept - sizes.tokens * sizes.hidden,
         ),
     }[sizes.checkpointing]
+    recompute = {
+        "selective": kernels.scores_again(),
+        "ops": kernels.again_by_op(_spared(sizes)[1]),
+    }.get(sizes.checkpointing, forward)
     return tuple(
         Layer(
             str(i),
@@ -150,11 +160,15 @@ def _blocks(sizes: Sizes, block: tuple[Parameter, ...]) -> tuple[Layer, ...]:
             flops,
             2 * flops,
             activations=remembered,
-            forward_elements=2 * kept,
-            backward_elements=4 * kept,
+            forward_elements=forward.elements,
+            backward_elements=backward.elements,
             recompute_flops=again,
             recomputed=recomputed,
             modules=modules,
+            forward_work=forward.work,
+            recompute_work=recompute.work if again else None,
+            backward_work=backward.work,
+            recompute_elements=recompute.elements if again else None,
         )
         for i in range(sizes.layers)
     )
@@ -165,6 +179,7 @@ def _modules(
     names: tuple[str, ...],
     flops_per_weight: int,
     extra_flops: dict[str, int],
+    kernels: Kernels,
 ) -> tuple[Module, ...]:
     """The modules `names` of a unit; each matrix takes so many FLOPs an element, some take more."""
     found = []
@@ -173,7 +188,8 @@ def _modules(
         weights = sum(unit[i].numel for i in own if len(unit[i].shape) > 1)
         flops = flops_per_weight * weights + extra_flops.get(name, 0)
         if own:
-            found.append(Module(name, own, flops, 2 * flops))
+            forward, backward = kernels.forward(name), kernels.backward(name)
+            found.append(Module(name, own, flops, 2 * flops, forward, backward))
     return tuple(found)
 
 
@@ -183,19 +199,27 @@ def _by_op(sizes: Sizes, kept: int, flops: int) -> tuple[int, int, int]:
     It keeps the input, what attention gives, and what every second matrix product gives; a Llama's
     queries, keys and values are three products (pytorch/torchtitan, activation_checkpoint: op).
     """
-    h, kv, ffn = sizes.hidden, sizes.kv, sizes.ffn
-    products, spare = [(h, h + 2 * kv), (h, ffn)], 0
-    if sizes.llama:
-        # q, v, gate and down; nobody needs what down gives, and rotation makes other queries.
-        products, spare = [(h, h), (h, kv), (h, ffn), (ffn, h)], 2 * h
-    saved = sum(outputs for _, outputs in products)
-    done = sum(2 * sizes.tokens * inputs * outputs for inputs, outputs in products)
-    remembered = sizes.tokens * (2 * h + saved)
+    # Nobody needs what a Llama's down gives, and rotation makes other queries.
+    spare = 2 * sizes.hidden if sizes.llama else 0
+    products, _ = _spared(sizes)
+    saved = sum(p.outputs for p in products)
+    done = sum(2 * sizes.tokens * p.inputs * p.outputs for p in products)
+    remembered = sizes.tokens * (2 * sizes.hidden + saved)
     return (
         remembered,
         flops - done - sizes.attention_flops,
         max(0, kept - remembered + sizes.tokens * spare),
     )
+
+
+def _spared(sizes: Sizes) -> tuple[tuple[Product, ...], tuple[Product, ...]]:
+    """The matrix products that torchtitan's per-op policy keeps, and those it computes again."""
+    h, kv, f = sizes.hidden, sizes.kv, sizes.ffn
+    out, up, down = (Product(*p) for p in (("out", h, h), ("up", h, f), ("down", f, h)))
+    if not sizes.llama:
+        return (Product("qkv", h, h + 2 * kv), up), (out, down)
+    q, k, v = (Product(name, h, width) for name, width in (("q", h), ("k", kv), ("v", kv)))
+    return (q, v, Product("gate", h, f), down), (k, out, up)
 
 
 def _kept(sizes: Sizes) -> int:

@@ -88,6 +88,8 @@ def _workload(scenario: Scenario) -> Workload:
             attention=w.attention,
             checkpointing=w.checkpointing,
             checkpointed_layers=w.checkpointed_layers,
+            compiled=w.compile,
+            width=dtype_bytes(scenario.numerics.dtype),
         )
     )
 
@@ -131,6 +133,7 @@ def cluster_of(scenario: Scenario) -> Cluster:
             memory_bytes=_or(c.memory_bytes, base.device.memory_bytes),
             memory_bandwidth=_or(c.memory_bandwidth, base.device.memory_bandwidth),
             launch_s=_or(c.launch_s, base.device.launch_s),
+            shapes=_or(c.shapes, base.device.shapes),
         ),
         intra=_link(base.intra, c.intra_busbw, c.intra_hop_s),
         inter=_link(base.inter, c.inter_busbw, c.inter_hop_s),

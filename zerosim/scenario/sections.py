@@ -12,6 +12,8 @@ MODELS: Final = ("uniform", "gpt", "llama", "parameters", "extracted")
 EXTRACTED_FIELDS: Final = ("model", "micro_batch", "micro_batches", "checkpointing", "record")
 """What can be said about an extracted model; the rest is in its record."""
 ATTENTIONS: Final = ("flash", "eager")
+COMPILED: Final = ("gpt", "llama")
+"""Models whose kernels are counted one by one, so that it is known which of them are fused."""
 CHECKPOINTING: Final = ("none", "full", "selective", "ops")
 _MAX_LAYERS: Final = 100_000
 """A hundred times the deepest models; checked before a workload is built of them."""
@@ -25,7 +27,7 @@ class WorkloadSection:
     them again: full keeps a layer's input alone, selective drops the scores of an eager attention,
     ops keeps what attention and every second matrix product give (torchtitan's selective by op).
     `record`: what `zerosim extract` wrote about the model `extracted`. `bias`: whether the layers of
-    `uniform` have one (else true).
+    `uniform` have one (else true). `compile`: torch.compile, which fuses kernels of gpt and llama.
     """
 
     model: str = "uniform"
@@ -45,6 +47,7 @@ class WorkloadSection:
     attention: str = "flash"
     checkpointing: str = "none"
     checkpointed_layers: int | None = None
+    compile: bool = False
     record: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -66,6 +69,11 @@ class WorkloadSection:
             raise ScenarioError(
                 f"workload.checkpointing is ops, but the layers of model '{self.model}' are one "
                 "product each: give none or full"
+            )
+        if self.compile and self.model not in COMPILED:
+            raise ScenarioError(
+                f"workload.compile is true, but nobody knows what that makes of model '{self.model}': "
+                f"leave it out, or take {' or '.join(COMPILED)}"
             )
         if self.layers > _MAX_LAYERS:
             raise ScenarioError(f"workload.layers is {self.layers}: give at most {_MAX_LAYERS}")
@@ -118,6 +126,7 @@ class ClusterSection:
     memory_contention: bool | None = None
     overlap_tax: float | None = None
     collectives: str | None = None
+    shapes: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a model of collectives that does not exist."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, Op, PlanWriter
+from zerosim.schedules.loss import loss, loss_gradient
 from zerosim.workload import Layer, Workload
 
 
@@ -31,7 +32,7 @@ def forward(
     allocates: tuple[Allocation, ...] = (),
     frees: tuple[str, ...] = (),
 ) -> int:
-    """F: computes one layer and keeps its activations (and logits) for the backward."""
+    """F: computes one layer and keeps its activations (and logits) for the backward; then the loss."""
     width = numerics.param_bytes
     scratch, dropped = workspace(Kind.FORWARD, layer, numerics)
     # Of a layer that is computed again, what is gone early is of that.
@@ -39,7 +40,7 @@ def forward(
     kept = list(_kept(layer, activations(layer), layer.activations - early, early, width))
     if layer.logits:
         kept.append(Allocation(logits(layer), "logits", layer.logits * width))
-    return writer.compute(
+    computed = writer.compute(
         Kind.FORWARD,
         layer.name,
         after=after,
@@ -49,6 +50,8 @@ def forward(
         allocates=(*kept, *allocates, *scratch),
         frees=(*frees, *dropped),
     )
+    loss(writer, layer, numerics)
+    return computed
 
 
 def backward(
@@ -62,9 +65,11 @@ def backward(
 ) -> int:
     """B: computes one layer's gradients and drops its activations (and logits).
 
-    With activation checkpointing an R stands before it, which waits for `after` too.
+    With activation checkpointing an R stands before it, which waits for `after` too; before all, the
+    loss.
     """
     after = tuple(after)
+    loss_gradient(writer, layer, numerics)
     again = recompute(writer, layer, numerics, after=after)
     if layer.gone_early:
         writer.drop((_early(layer),))
@@ -113,11 +118,17 @@ def recompute(
         after=after,
         flops=layer.recompute_flops,
         work=layer.recompute_work,
-        memory_bytes=layer.forward_elements * numerics.param_bytes,
+        memory_bytes=computed_again(layer) * numerics.param_bytes,
         allocates=(*kept, *scratch),
         frees=dropped,
     )
     return (key,)
+
+
+def computed_again(layer: Layer) -> int:
+    """Elements that what activation checkpointing computes again reads and writes."""
+    known = layer.recompute_elements
+    return layer.forward_elements if known is None else known
 
 
 def _kept(layer: Layer, key: str, late: int, early: int, width: int) -> Iterator[Allocation]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.partition import padded
 from zerosim.schedules.arrival import handed
-from zerosim.workload import Layer, Module, Workload
+from zerosim.workload import Cost, Layer, Module, Workload
 
 _LARGEST_LEAF = 10**9
 """Elements above which a module is never made a leaf by its granularity (parameter_offload.py)."""
@@ -29,7 +29,8 @@ class Tensor:
 class Piece:
     """What one of the `n_pieces` modules of a layer computes; `first` and `last` in forward order.
 
-    `handed`: its parameters as its backward hands out their gradients.
+    `handed`: its parameters as its backward hands out their gradients. `forward` and `backward` say by
+    which kernels, where the model knows.
     """
 
     layer: Layer
@@ -41,6 +42,8 @@ class Piece:
     n_pieces: int
     first: bool
     last: bool
+    forward: Cost
+    backward: Cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,7 @@ def _layer(
             len(modules),
             module is modules[0],
             module is modules[-1],
+            *_costs(layer, module, len(modules)),
         )
         for module in modules
     ]
@@ -169,6 +173,17 @@ def _layer(
         # Look-ups side by side (embeddings of tokens and positions) all take indices.
         children = tuple(replace(child, on_data=True) for child in children)
     return _node(layer.name, None, children, on_data=on_data)
+
+
+def _costs(layer: Layer, module: Module, n_modules: int) -> tuple[Cost, Cost]:
+    """What a module's passes move; an even share of its layer's where nobody says."""
+    if module.forward is not None and module.backward is not None:
+        return module.forward, module.backward
+    whole = n_modules == 1
+    return (
+        Cost(layer.forward_work if whole else None, layer.forward_elements // n_modules),
+        Cost(layer.backward_work if whole else None, layer.backward_elements // n_modules),
+    )
 
 
 def _nested(pieces: Sequence[Piece], *, on_data: bool) -> tuple[Node, ...]:

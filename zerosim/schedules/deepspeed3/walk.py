@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, PlanWriter
-from zerosim.schedules import layers
+from zerosim.schedules import layers, loss
 from zerosim.schedules.deepspeed3.coordinator import Coordinator
 from zerosim.schedules.deepspeed3.gathers import Gathers
 from zerosim.schedules.deepspeed3.gradients import Gradients
 from zerosim.schedules.deepspeed3.modules import Model, Node, Piece, pieces_of
 from zerosim.schedules.deepspeed3.options import DeepSpeed3Options
-from zerosim.workload import Layer
+from zerosim.workload import Cost, Layer
 
 
 @dataclass(slots=True)
@@ -102,7 +102,8 @@ class Walk:
                 hooked = not self.model.root.leaf
                 self._forward(node, self._compute_again, hooked=hooked, stops=True)
         elif layer.recompute_flops:
-            self._again(layer, layer.name, layer.recompute_flops, 1, first=True)
+            cost = Cost(layer.recompute_work, layers.computed_again(layer))
+            self._again(layer, layer.name, layer.recompute_flops, cost, first=True)
 
     def _compute_forward(self, piece: Piece) -> None:
         layer, width = piece.layer, self.numerics.param_bytes
@@ -115,17 +116,18 @@ class Walk:
             name=f"F{piece.label}",
             after=self.gathers.passed,
             flops=piece.forward_flops,
-            memory_bytes=layer.forward_elements // piece.n_pieces * width,
+            work=piece.forward.work,
+            memory_bytes=piece.forward.elements * width,
             allocates=tuple(kept) if piece.first else (),
             frees=self.gathers.settle(),
         )
+        if piece.last:
+            loss.loss(self.writer, layer, self.numerics)
 
     def _compute_again(self, piece: Piece) -> None:
-        self._again(
-            piece.layer, piece.label, piece.forward_flops, piece.n_pieces, first=piece.first
-        )
+        self._again(piece.layer, piece.label, piece.forward_flops, piece.forward, first=piece.first)
 
-    def _again(self, layer: Layer, label: str, flops: int, n_pieces: int, *, first: bool) -> None:
+    def _again(self, layer: Layer, label: str, flops: int, cost: Cost, *, first: bool) -> None:
         width = self.numerics.param_bytes
         again = Allocation(_recomputed(layer), "activations", layer.recomputed * width)
         self.last = self.writer.compute(
@@ -134,13 +136,16 @@ class Walk:
             name=f"R{label}",
             after=self.gathers.passed,
             flops=flops,
-            memory_bytes=layer.forward_elements // n_pieces * width,
+            work=cost.work,
+            memory_bytes=cost.elements * width,
             allocates=(again,) if first else (),
             frees=self.gathers.settle(),
         )
 
     def _compute_backward(self, piece: Piece) -> None:
         layer = piece.layer
+        if piece.last:
+            loss.loss_gradient(self.writer, layer, self.numerics)
         new = [p for p in piece.parameters if p not in self.made]
         self.made.update(new)
         self.last = self.writer.compute(
@@ -149,7 +154,8 @@ class Walk:
             name=f"B{piece.label}",
             after=self.gathers.passed,
             flops=piece.backward_flops,
-            memory_bytes=layer.backward_elements // piece.n_pieces * self.numerics.param_bytes,
+            work=piece.backward.work,
+            memory_bytes=piece.backward.elements * self.numerics.param_bytes,
             allocates=tuple(map(self.gradients.made, new)),
             frees=(*(_kept(layer) if piece.first else ()), *self.gathers.settle()),
         )
