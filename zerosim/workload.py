@@ -43,6 +43,8 @@ class Matmul:
     """`count` matrix products [m, k] · [k, n], 2·m·k·n FLOPs each.
 
     `layout` is cuBLAS's: TN in a forward, NN for the gradient of the input, NT for that of the weight.
+    `result_bytes` is what an element of the result moves: 8 if it is added to one in float32; None: as
+    an element of the operands.
     """
 
     m: int
@@ -50,16 +52,18 @@ class Matmul:
     n: int
     layout: str = "TN"
     count: int = 1
+    result_bytes: int | None = None
 
     @property
     def flops(self) -> int:
         """FLOPs of all of them."""
         return 2 * self.m * self.k * self.n * self.count
 
-    @property
-    def elements(self) -> int:
-        """Elements of all operands and results."""
-        return (self.m * self.k + self.k * self.n + self.m * self.n) * self.count
+    def nbytes(self, width: int) -> int:
+        """Bytes of all operands, whose elements have `width` bytes, and results."""
+        result = width if self.result_bytes is None else self.result_bytes
+        operands = (self.m * self.k + self.k * self.n) * width
+        return (operands + self.m * self.n * result) * self.count
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def compute_ns(flops: int, nbytes: int, device: Device, work: Work | None = None
         seconds = _measured_s(matmul, work.width, device)
         if seconds is None:
             products += matmul.flops
-            operands += matmul.elements
+            operands += matmul.nbytes(work.width)
         else:
             measured_s += seconds
             n_measured += matmul.count
@@ -45,7 +45,7 @@ def compute_ns(flops: int, nbytes: int, device: Device, work: Work | None = None
         max(0, work.kernels - n_measured) * device.launch_s
         + measured_s
         + (products + max(0, flops - counted)) / rate
-        + operands * work.width / (OPERAND_RATE * device.memory_bandwidth)
+        + operands / (OPERAND_RATE * device.memory_bandwidth)
         + work.attention_flops / attention_rate
         + nbytes / (device.memory_efficiency * device.memory_bandwidth)
     )

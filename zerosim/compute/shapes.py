@@ -48,7 +48,7 @@ SHAPE_TABLES: Final = Registry(
 
 def table_of(device: str) -> str:
     """The name of the table that was measured on a device, else the formula's."""
-    return next((name for name, table in SHAPE_TABLES.items() if table.device == device), FORMULA)
+    return next((name for name in SHAPE_TABLES if SHAPE_TABLES[name].device == device), FORMULA)
 
 
 @cache
