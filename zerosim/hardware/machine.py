@@ -37,6 +37,7 @@ class Machine:
 
     `fabric` and `launcher` name the constants of a calibration; `own` holds constants for this machine
     alone. Without a `fabric`, `inter` is what the network reaches. `computes`: the host is the device.
+    `collectives`: the model of their time (empty: nccl where there is a topology, else ring).
     `sources` are of what is not the device's: intra_busbw, inter_busbw, latency.
     """
 
@@ -51,7 +52,7 @@ class Machine:
     launcher: str = "one process a GPU"
     base_s: float = 0.0
     backend: str = "nccl"
-    collectives: str = "ring"
+    collectives: str = ""
     topology: Topology | None = None
     computes: bool = False
     own: Calibration = field(default_factory=Calibration)
@@ -98,7 +99,7 @@ class Machine:
                 "fabric": network.source,
                 "host": launching.source,
             },
-            collectives=self.collectives,
+            collectives=self.collectives or ("ring" if self.topology is None else "nccl"),
             topology=None
             if self.topology is None
             else replace(
