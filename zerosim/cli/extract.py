@@ -15,6 +15,7 @@ import orjson
 import typer
 
 import zerosim
+from zerosim.cli.files import check_out, write_out
 from zerosim.cli.options import Json
 from zerosim.cli.output import log, print_json, print_rows
 from zerosim.errors import InputError, RuntimeFailedError
@@ -60,42 +61,17 @@ def extract(
     sizes = [f"--{n}={v}" for n, v in (("batch", batch), ("seq", seq)) if v is not None]
     extra = [f"--wrap={wrap}", f"--dtype={dtype}", *(["--causal"] if causal else [])]
     if out is not None:
-        _check(out)
+        check_out(out)
     answer = _answer(target, [*sizes, *extra])
     record = answer["workload"]
     facts = _facts(answer)
     if out is not None:
-        _write(out, orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
+        write_out(out, orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
         log(f"stored {out}")
     if json:
         print_json(facts | {"workload": record})
     else:
         print_rows(_rows(facts))
-
-
-def _check(out: Path) -> None:
-    """Refuse a place that cannot be written, before minutes are spent. Raises InputError."""
-    if out.is_dir():
-        raise InputError(f"--out {out} is a directory: name a file")
-    if not out.parent.is_dir():
-        raise InputError(f"--out {out}: there is no directory '{out.parent}': make it first")
-    if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise InputError(f"--out {out} cannot be written: give another place")
-
-
-def _write(out: Path, content: bytes) -> None:
-    """The whole file or none; a device or a pipe is written as it is. Raises InputError."""
-    aside = out.parent / f".zerosim-{os.getpid()}"
-    try:
-        if out.exists() and not out.is_file():
-            out.write_bytes(content)
-            return
-        aside.write_bytes(content)
-        aside.replace(out.resolve())
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        reason = error.strerror or error
-        raise InputError(f"--out {out} cannot be written ({reason}): give another place") from None
 
 
 def _answer(target: str, options: list[str]) -> dict[str, Any]:

@@ -1,27 +1,54 @@
-"""`zerosim validate`: predicted steps beside measured ones, scored."""
+"""`zerosim validate`: predicted beside measured, scored; constants fitted; mechanisms taken out."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
+from zerosim.cli.files import check_out, write_out
 from zerosim.cli.options import Json
 from zerosim.cli.output import log, print_json, print_rows, print_table
+from zerosim.cli.scoreboard import ablation_rows, board_record, fit_record, fit_rows, print_board
 from zerosim.errors import InputError
-from zerosim.units import format_ns
-from zerosim.validation.board import Scoreboard, Suite, scoreboard
-from zerosim.validation.rows import LeftOut, read_steps
-from zerosim.validation.score import Errors, Scored
+from zerosim.hardware.calibration import calibration_text, read_calibration
+from zerosim.validation.ablation import ablation
+from zerosim.validation.board import scoreboard
+from zerosim.validation.constants import DEFAULT, NAMES
+from zerosim.validation.fit import Fit, fit
+from zerosim.validation.mechanisms import MECHANISMS, without
+from zerosim.validation.predict import predict
+from zerosim.validation.rows import LeftOut, StepRow, read_steps
+from zerosim.validation.trial import Trial
 
-_SHOWN: Final = 10
-_NUMBER: Final = re.compile(r"[\d.e+]+")
 Steps = Annotated[
     Path | None, typer.Option("--steps", metavar="FILE", help="Measured steps, a CSV.")
+]
+Given = Annotated[
+    Path | None,
+    typer.Option(
+        "--calibration", metavar="FILE", help="Constants that go before the shipped ones."
+    ),
+]
+Fitted = Annotated[
+    bool, typer.Option("--fit", help="Fit constants on rows marked calib, and score with them.")
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--constant", metavar="NAME", help=f"What to fit: {', '.join(NAMES)}."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("-o", "--out", metavar="FILE", help="Write the fitted constants here."),
+]
+Without = Annotated[
+    list[str] | None,
+    typer.Option("--without", metavar="MECHANISM", help=f"Take out: {', '.join(MECHANISMS)}."),
+]
+Ablation = Annotated[
+    bool, typer.Option("--ablation", help="Take out each mechanism in turn; --fit fits each anew.")
 ]
 
 
@@ -30,93 +57,74 @@ def register(app: typer.Typer) -> None:
     app.command("validate")(validate)
 
 
-def validate(steps: Steps = None, json: Json = False) -> None:
+def validate(
+    steps: Steps = None,
+    calibration: Given = None,
+    fitted: Fitted = False,
+    names: Names = None,
+    out: Out = None,
+    taken_out: Without = None,
+    ablate: Ablation = False,
+    json: Json = False,
+) -> None:
     """Simulate measured runs and say how far off the predictions are."""
     if steps is None:
         raise InputError("nothing to validate: give --steps FILE, a CSV of measured steps")
-    board = scoreboard(*read_steps(steps))
-    if json:
-        print_json(record(board))
+    if out is not None and not fitted:
+        raise InputError(f"--out {out} without --fit: there is nothing to write, give --fit too")
+    if out is not None:
+        check_out(out)
+    without(taken_out or ())
+    known = None if calibration is None else read_calibration(calibration)
+    trial = Trial(known, tuple(taken_out or ()))
+    rows, left_out = read_steps(steps)
+    chosen = tuple(names) if names else DEFAULT
+    if ablate:
+        _ablate(rows, trial, chosen if fitted else None, json=json)
         return
-    for sentence in _left_out(board.left_out):
-        log(sentence)
-    _print(board)
+    found = _fit(rows, trial, chosen) if fitted else None
+    if found is not None:
+        trial = replace(trial, calibration=found.calibration)
+    if found is not None and out is not None:
+        write_out(out, calibration_text(found.calibration).encode())
+        log(f"wrote {out}")
+    _answer(rows, left_out, trial, found, json=json)
 
 
-def _left_out(every: Sequence[LeftOut]) -> Iterator[str]:
-    """One sentence a reason: the first row of each, and how many more there are."""
-    alike: dict[tuple[str, str], list[LeftOut]] = {}
-    for left in every:
-        if left.wanted:
-            why = left.sentence.removeprefix(f"row {left.row_id}: ")
-            alike.setdefault((left.source_id, _NUMBER.sub("#", why)), []).append(left)
-    for (source, _), some in alike.items():
-        more = f", and {len(some) - 1} more like it" if len(some) > 1 else ""
-        yield f"{some[0].sentence} ({source}{more})"
+def _answer(
+    rows: tuple[StepRow, ...],
+    left_out: tuple[LeftOut, ...],
+    trial: Trial,
+    found: Fit | None,
+    *,
+    json: bool,
+) -> None:
+    board = scoreboard(rows, left_out, trial)
+    if json:
+        record: dict[str, Any] = board_record(board)
+        print_json(record | ({} if found is None else {"fit": fit_record(found)}))
+        return
+    if found is not None:
+        print_rows(fit_rows(found))
+    print_board(board)
 
 
-def record(board: Scoreboard) -> dict[str, Any]:
-    """The scoreboard as plain values: `rows`, `left_out` and `scores`."""
-    return {
-        "rows": [_row(row) for row in board.rows],
-        "left_out": [asdict(left) for left in board.left_out],
-        "scores": {
-            "suites": {suite.name: asdict(suite) for suite in board.suites},
-            "scaling": [asdict(e) | {"points": e.points} for e in board.efficiencies],
-            "null": asdict(board.null),
-            "filled": dict(board.filled),
-            "peers": [asdict(peer) for peer in board.peers],
-        },
-    }
+def _fit(rows: tuple[StepRow, ...], trial: Trial, names: tuple[str, ...]) -> Fit:
+    calib = [row for row in rows if row.split == "calib" and row.simulatable == "yes"]
+    found, _ = predict(calib, trial)
+    return fit(found, names, trial=trial, notice=_notice)
 
 
-def _row(row: Scored) -> dict[str, Any]:
-    found = asdict(row)
-    filled = [dict(zip(("column", "value", "why"), d, strict=True)) for d in row.defaults]
-    return found | {"ln_ratio": row.ln_ratio, "defaults": filled}
+def _notice(trials: int, error: float) -> None:
+    if trials % 10 == 1:
+        log(f"trial {trials}: mean error {error:.2%}")
 
 
-def _print(board: Scoreboard) -> None:
-    unread = sum(left.wanted for left in board.left_out)
-    print_rows(
-        [
-            ("scored", f"{len(board.rows)} rows"),
-            ("left out", f"{unread} rows that cannot be simulated, see above"),
-            ("not meant", f"{len(board.left_out) - unread} rows marked extra or not simulatable"),
-        ]
-    )
-    header = ("rows", "n", "sources", "median", "mean", "p90", "bias", "null median", "scaling")
-    print_table(header, [_line(suite.name, suite) for suite in board.suites])
-    for suite in board.suites[:1]:
-        _print_suite(board, suite)
-
-
-def _line(name: str, suite: Suite) -> tuple[str, ...]:
-    null = "" if suite.null is None else f"{suite.null.median:.1%}"
-    scaling = "" if suite.scaling is None else f"{suite.scaling.median:.1f} points"
-    return (name, *_cells(suite.errors), null, scaling)
-
-
-def _cells(found: Errors) -> tuple[str, ...]:
-    shares = (f"{x:.1%}" for x in (found.median, found.mean, found.p90))
-    return (str(found.n_rows), str(found.n_sources), *shares, f"{found.bias:+.1%}")
-
-
-def _print_suite(board: Scoreboard, suite: Suite) -> None:
-    print_rows([("", ""), (suite.name, suite.says)])
-    header = ("of", "value", "n", "sources", "median", "mean", "p90", "bias", "null median")
-    rows = [
-        (s.fact, s.value, *_cells(s.errors), "" if s.null is None else f"{s.null.median:.1%}")
-        for s in suite.slices
-    ]
-    print_table(header, rows)
-    print_rows([("", ""), ("worst first", "predicted, measured")])
-    named = {row.row_id: row for row in board.rows}
-    for row_id in suite.worst[:_SHOWN]:
-        row = named[row_id]
-        times = (format_ns(x * 1e9) for x in (row.predicted_s, row.measured_s))
-        about = (row.facts[f] for f in ("source", "gpu", "model", "GPUs"))
-        print_rows([(row_id, "  ".join((f"{row.ln_ratio:+.1%}", *times, *about)))])
-    for one in suite.shared:
-        share = f"{one.among_worst} of the worst {one.n_worst}, {one.among_all} of {one.n_all}"
-        print_rows([("shared", f"{one.fact} {one.value}: {share}")])
+def _ablate(
+    rows: tuple[StepRow, ...], trial: Trial, names: tuple[str, ...] | None, *, json: bool
+) -> None:
+    found = ablation(rows, trial, names)
+    if json:
+        print_json({"ablation": [one.record() for one in found]})
+        return
+    print_table(*ablation_rows(found))

@@ -10,6 +10,7 @@ from zerosim.collectives import COLLECTIVES, LATENCIES
 from zerosim.engine import Variation, moments, simulate
 from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
+from zerosim.hardware.calibration import Calibration
 from zerosim.memory.conventions import Convention
 from zerosim.memory.conventions import convention_of as matching
 from zerosim.memory.foreach import with_update_workspace
@@ -113,13 +114,16 @@ def convention_of(scenario: Scenario) -> Convention:
     return matching(numerics_of(scenario), scenario.numerics.convention)
 
 
-def cluster_of(scenario: Scenario) -> Cluster:
-    """The cluster of a scenario: the machine, with what the scenario changes about it."""
+def cluster_of(scenario: Scenario, given: Calibration | None = None) -> Cluster:
+    """The cluster of a scenario: the machine, with what the scenario changes about it.
+
+    `given` constants go before those that the machine has.
+    """
     c = scenario.cluster
     if not 1 <= c.world_size <= MAX_RANKS:
         raise ScenarioError(f"cluster.world_size is {c.world_size}: give 1 to {MAX_RANKS}")
     dtype_bytes(scenario.numerics.dtype)
-    base = MACHINES[c.name].cluster(c.world_size, scenario.numerics.dtype)
+    base = MACHINES[c.name].cluster(c.world_size, scenario.numerics.dtype, given)
     model = _or(c.collectives, base.collectives)
     _refuse_unread(c, model)
     return replace(

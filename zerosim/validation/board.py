@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zerosim.validation.null import Null, fitted
-from zerosim.validation.predict import Change, Predicted, predict, unchanged
+from zerosim.validation.predict import Predicted, predict
 from zerosim.validation.rows import LeftOut, StepRow
 from zerosim.validation.scaling import Efficiency, Points, efficiencies, points
 from zerosim.validation.score import (
@@ -22,6 +22,7 @@ from zerosim.validation.score import (
     shared,
     worst,
 )
+from zerosim.validation.trial import AS_SHIPPED, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +149,12 @@ _SUITES: Final[tuple[tuple[str, str, Callable[[Scored], bool]], ...]] = (
 def scoreboard(
     rows: Sequence[StepRow],
     left_out: Sequence[LeftOut] = (),
-    change: Change = unchanged,
+    trial: Trial = AS_SHIPPED,
     *,
     workers: int | None = None,
 ) -> Scoreboard:
     """Simulate and score `rows`. `left_out` are those that reading them already refused."""
-    found, failed = predict(rows, change, workers=workers)
+    found, failed = predict(rows, trial, workers=workers)
     return scored_board(found, (*left_out, *failed))
 
 

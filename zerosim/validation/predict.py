@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
 from zerosim.cluster import Cluster
-from zerosim.engine import EQUAL, moments
 from zerosim.errors import InputError, MeasurementError
-from zerosim.plan import Plan
-from zerosim.scenario import Scenario, cluster_of, plan_of
-from zerosim.units import NS_PER_S
+from zerosim.scenario import Scenario
 from zerosim.validation.rows import LeftOut, StepRow
 from zerosim.validation.steps import Simulated, simulated
+from zerosim.validation.trial import AS_SHIPPED, Trial, steady_seconds
 
 _ALONE: Final = 8
 """So few rows are not worth a second process, which takes a second to start."""
-Change = Callable[[Scenario], Scenario]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +32,11 @@ class Predicted:
     peak_flops: float
 
 
-def unchanged(scenario: Scenario) -> Scenario:
-    """The scenario as the row gives it."""
-    return scenario
-
-
 def predict(
-    rows: Sequence[StepRow], change: Change = unchanged, *, workers: int | None = None
+    rows: Sequence[StepRow], trial: Trial = AS_SHIPPED, *, workers: int | None = None
 ) -> tuple[tuple[Predicted, ...], tuple[LeftOut, ...]]:
-    """Every row that can be simulated, in order, and those that cannot with why.
-
-    `change` is applied to each scenario (a mechanism taken out); it must be a module's function.
-    """
-    given = [(row, change) for row in rows]
+    """Every row that can be simulated, in order, and those that cannot with why."""
+    given = [(row, trial) for row in rows]
     count = workers or os.cpu_count() or 1
     if count == 1 or len(rows) <= _ALONE:
         found = [_answer(one) for one in given]
@@ -61,22 +50,22 @@ def predict(
     )
 
 
-def _answer(given: tuple[StepRow, Change]) -> Predicted | LeftOut:
-    row, change = given
+def _answer(given: tuple[StepRow, Trial]) -> Predicted | LeftOut:
+    row, trial = given
     try:
-        return predicted(row, change)
+        return predicted(row, trial)
     except MeasurementError as error:
         return LeftOut(row.row_id, row.source_id, str(error), wanted=True)
 
 
-def predicted(row: StepRow, change: Change = unchanged) -> Predicted:
+def predicted(row: StepRow, trial: Trial = AS_SHIPPED) -> Predicted:
     """One row simulated. Raises MeasurementError if it cannot be, or was never measured so."""
     found = simulated(row)
     try:
-        scenario = change(found.scenario)
-        cluster = cluster_of(scenario)
+        scenario = trial.scenario(found.scenario)
+        cluster = trial.cluster(scenario)
         _refuse_impossible(row, cluster)
-        seconds = steady_seconds(plan_of(scenario), cluster)
+        seconds = steady_seconds(trial.plan(scenario), cluster)
     except MeasurementError:
         raise
     except InputError as error:
@@ -96,14 +85,3 @@ def _refuse_impossible(row: StepRow, cluster: Cluster) -> None:
             f"{row.measured_s:g} s a step is {share:.0%} of the peak of its GPU "
             f"({cluster.device.peak_flops / 1e12:g} TFLOP/s): nothing computes so, mend the row"
         )
-
-
-def steady_seconds(plan: Plan, cluster: Cluster) -> float:
-    """Seconds from the end of the last but one step of a plan to the end of its last."""
-    _, ends = moments(plan, cluster, EQUAL, 0)
-    last = plan.ops[-1].step
-    final = max(end for op, end in zip(plan.ops, ends, strict=True) if op.step == last)
-    before = max(
-        (end for op, end in zip(plan.ops, ends, strict=True) if op.step == last - 1), default=0
-    )
-    return (final - before) / NS_PER_S

@@ -86,17 +86,19 @@ def _checkpointing(row: StepRow, attention: str) -> tuple[dict[str, Any], list[D
         return {"checkpointing": "full"}, []
     if stated == "partial" and some is not None:
         return _some(int(some[1])), []
-    if stated == "selective" and attention == "eager":
-        return {"checkpointing": "selective"}, []
     if stated == "selective":
-        return _selective(row)
+        return _selective(row, attention, note)
     if not stated:
         return {}, [Default("act_ckpt", "none", "not stated")]
     raise row.raw.bad("act_ckpt", "give none, selective, full, or partial with 'N of L layers'")
 
 
-def _selective(row: StepRow) -> tuple[dict[str, Any], list[Default]]:
-    """So many whole layers as recompute what selective checkpointing does, if the row says it."""
+def _selective(row: StepRow, attention: str, note: str) -> tuple[dict[str, Any], list[Default]]:
+    """By op, or of the scores; else so many whole layers as recompute what the row lets us know."""
+    if attention == "eager":
+        return {"checkpointing": "selective"}, []
+    if any(word in note for word in ("selective op", "per-op")):
+        return {"checkpointing": "ops"}, []
     layers = row.sizes.layers
     hardware, model = row.raw.positive("hfu_stated"), row.raw.positive("mfu_stated")
     if hardware is not None and model is not None and hardware > model:
@@ -105,7 +107,7 @@ def _selective(row: StepRow) -> tuple[dict[str, Any], list[Default]]:
         return _some(round(share * layers)), [
             Default("act_ckpt_note", f"{round(share * layers)} of {layers} layers", why)
         ]
-    why = "every second layer, or every second product of each"
+    why = "every second layer, torchtitan's default"
     return _some(layers // 2), [Default("act_ckpt_note", f"{layers // 2} of {layers} layers", why)]
 
 

@@ -93,7 +93,10 @@ def test_partial_checkpointing_counts_its_layers(row: Callable[..., StepRow]) ->
 def test_selective_checkpointing_without_more_is_half_the_layers(
     row: Callable[..., StepRow],
 ) -> None:
-    found = simulated(row(act_ckpt="selective", act_ckpt_note="per-op SAC"))
+    ops = simulated(row(act_ckpt="selective", act_ckpt_note="per-op SAC"))
+    assert ops.scenario.workload.checkpointing == "ops"
+    assert ops.defaults == ()
+    found = simulated(row(act_ckpt="selective", act_ckpt_note="selective layer"))
     assert found.scenario.workload.checkpointed_layers == 16
     assert found.defaults[0].column == "act_ckpt_note"
 
