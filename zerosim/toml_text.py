@@ -26,7 +26,7 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def write_toml(record: Mapping[str, Any]) -> str:
-    """Tables as TOML. What is None is left out; tables of tables get a header each, others a line."""
+    """Tables as TOML. What is None is left out; a table of words within another is a line of it."""
     plain = {k: v for k, v in record.items() if not isinstance(v, Mapping)}
     parts = ["\n".join(_lines(plain))] if plain else []
     for name, table in record.items():
@@ -36,11 +36,19 @@ def write_toml(record: Mapping[str, Any]) -> str:
 
 
 def _tables(header: str, table: Mapping[str, Any]) -> Iterator[str]:
-    if table and all(isinstance(value, Mapping) for value in table.values()):
-        for name, inner in table.items():
-            yield from _tables(f"{header}.{_key(name)}", inner)
-    else:
-        yield "\n".join([f"[{header}]", *_lines(table)])
+    """The table, then a header each for its own tables, unless they are a few words among others."""
+    words = all(isinstance(value, Mapping) for value in table.values()) and bool(table)
+    inner = {k: v for k, v in table.items() if isinstance(v, Mapping) and (words or _deep(v))}
+    if not words:
+        yield "\n".join(
+            [f"[{header}]", *_lines({k: v for k, v in table.items() if k not in inner})]
+        )
+    for name, value in inner.items():
+        yield from _tables(f"{header}.{_key(name)}", value)
+
+
+def _deep(table: Mapping[str, Any]) -> bool:
+    return any(isinstance(value, Mapping) for value in table.values())
 
 
 def _lines(table: Mapping[str, Any]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.scenario import PRESETS, Scenario, load_scenario
-from zerosim.scenario.model_file import parted
+from zerosim.scenario.files import parted
 
 
 def scenario_asked(preset: str, words: Sequence[str]) -> Scenario:
@@ -19,7 +19,7 @@ def scenario_asked(preset: str, words: Sequence[str]) -> Scenario:
     files, _ = parted(words)
     if files:
         raise ScenarioError(
-            f"workload.file is '{files[0]}', and no page reads files of this machine: "
+            f"{files[0][0]} is '{files[0][1]}', and no page reads files of this machine: "
             "use `zerosim simulate` in the shell"
         )
     return load_scenario(preset, words)

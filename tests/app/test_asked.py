@@ -17,8 +17,17 @@ def test_a_preset_with_words_is_a_scenario() -> None:
     assert scenario_asked("lesson-zero3", ["prefetch=2"]).schedule.options == {"prefetch": 2}
 
 
-@pytest.mark.parametrize("word", ["file=/etc/passwd", "workload.file=/etc/passwd"])
-def test_no_page_reads_a_file_as_a_model(word: str) -> None:
+@pytest.mark.parametrize(
+    "word",
+    [
+        "file=/etc/passwd",
+        "workload.file=/etc/passwd",
+        "cluster.file=/etc/passwd",
+        "calibration=/etc/passwd",
+        "cluster.calibration=/etc/passwd",
+    ],
+)
+def test_no_page_reads_a_file_as_a_part_of_a_scenario(word: str) -> None:
     with pytest.raises(ScenarioError, match="no page reads files of this machine"):
         scenario_asked("lesson-zero3", [word])
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from zerosim.hardware import GENERATIONS, MACHINES, Machine
+from zerosim.hardware.published import busbw
 
 INTRO = """\
 # Clusters
 
 Generated from `zerosim/hardware/`: `make docs` writes it anew.
 Rates are per second; a scenario's `[cluster]` fields change them.
+`zerosim list machines` prints them, and [machines.md](machines.md) tells how to add your own.
 Inside a node: a rank's bus bandwidth, as nccl-tests prints it; between nodes: all network cards of a node together.
 """
 
@@ -58,6 +60,7 @@ def section(machine: Machine) -> str:
             f"{machine.inter.name}, a node",
             f"{cluster.inter.busbw / 1e9:g} GB/s busbw, {machine.inter.hop_s * 1e6:g} µs a hop",
         ),
+        ("collectives", cluster.collectives),
         (
             "host",
             f"{host.issue_s * 1e6:g} µs a kernel, {host.collective_s * 1e6:g} µs a collective",
@@ -65,4 +68,21 @@ def section(machine: Machine) -> str:
     ]
     table = "\n".join(f"| {k} | {v} |" for k, v in rows)
     sources = "\n".join(f"- {k}: {v}" for k, v in cluster.sources.items())
-    return f"## {machine.name}\n\n| what | value |\n|---|---|\n{table}\n\nSources:\n\n{sources}\n"
+    return (
+        f"## {machine.name}\n\n{machine.says[:1].upper()}{machine.says[1:]}.\n\n"
+        f"| what | value |\n|---|---|\n{table}\n\nSources:\n\n{sources}\n{figures(machine)}"
+    )
+
+
+def figures(machine: Machine) -> str:
+    """What was published of it, and what the model gives: to be fitted (calib) or only compared."""
+    if not machine.published:
+        return ""
+    rows = [
+        f"| {f.kind} | {f.n_ranks} | {f.nbytes / 1e9:.3g} GB | {f.busbw / 1e9:g} "
+        f"| {busbw(f, machine.cluster(f.n_ranks, 'bfloat16')) / 1e9:.1f} "
+        f"| {f.split} | {f.source}{f'; missed: {f.off}' if f.off else ''} |"
+        for f in machine.published
+    ]
+    head = "| published | ranks | bytes | GB/s | here | split | source |\n|---|---|---|---|---|---|---|"
+    return "\n".join(["", head, *rows]) + "\n"

@@ -1,4 +1,4 @@
-"""`zerosim list`: presets, schedules and the knobs of one, clusters, conventions, engines, runs."""
+"""`zerosim list`: presets, schedules and the knobs of one, machines, conventions, engines, runs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from zerosim.cli.machines import machine_rows, print_machine, print_machines
 from zerosim.cli.options import Json, Library
 from zerosim.cli.output import print_json, print_table
 from zerosim.engine import ENGINES
 from zerosim.errors import RunError
-from zerosim.hardware import MACHINES
 from zerosim.memory.conventions import CONVENTIONS
 from zerosim.registry import Registry
 from zerosim.scenario import PRESETS, load_scenario, workload_of
@@ -24,13 +24,15 @@ from zerosim.units import format_count
 What = Annotated[
     str,
     typer.Argument(
-        metavar="WHAT", help="presets, schedules, clusters, conventions, engines or runs."
+        metavar="WHAT", help="presets, schedules, machines, conventions, engines or runs."
     ),
 ]
 
 Name = Annotated[
     str | None,
-    typer.Argument(metavar="NAME", help="Only this one; of a schedule, its options in full."),
+    typer.Argument(
+        metavar="NAME", help="Only this one; of a schedule, its options, of a machine, its sources."
+    ),
 ]
 
 
@@ -42,12 +44,14 @@ def register(app: typer.Typer) -> None:
 def list_(
     what: What, name: Name = None, library: Library = Path("runs"), json: Json = False
 ) -> None:
-    """List what there is, with what it is; of one schedule, its options."""
+    """List what there is, with what it is; of one schedule its options, of one machine its sources."""
     rows = _LISTS[what](library)
     if name is not None:
         rows = [Registry(what.removesuffix("s"), {row["name"]: row for row in rows})[name]]
     if json:
         print_json({what: rows})
+    elif what in ("clusters", "machines"):
+        print_machines(rows) if name is None else print_machine(rows[0])
     elif what == "schedules":
         _print(_shortened(rows) if name is None else _options(name))
     else:
@@ -111,18 +115,6 @@ def _schedules(_library: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _clusters(_library: Path) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "device": MACHINES[name].device.name,
-            "ranks_per_node": MACHINES[name].ranks_per_node,
-            "backend": MACHINES[name].backend,
-        }
-        for name in MACHINES
-    ]
-
-
 def _conventions(_library: Path) -> list[dict[str, Any]]:
     return [
         {
@@ -159,7 +151,8 @@ _LISTS: Final = Registry(
     {
         "presets": _presets,
         "schedules": _schedules,
-        "clusters": _clusters,
+        "clusters": machine_rows,
+        "machines": machine_rows,
         "conventions": _conventions,
         "engines": _engines,
         "runs": _runs,

@@ -29,6 +29,12 @@ Source = Annotated[
     str | None,
     typer.Argument(metavar="SCENARIO", help="A preset, a TOML file, a run.json or a run."),
 ]
+Constants = Annotated[
+    Path | None,
+    typer.Option(
+        "--calibration", metavar="FILE", help="Constants in the place of the shipped ones."
+    ),
+]
 Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="RUN", help="Store the run here.")]
 
 
@@ -42,12 +48,14 @@ def simulate(
     config: From = None,
     model: Model = None,
     words: Words = None,
+    calibration: Constants = None,
     out: Out = None,
     json: Json = False,
 ) -> None:
     """Simulate a scenario, or a configuration you have, and print its summary."""
-    found = imported(scenario, config, model, words or [])
-    chosen = load_scenario(str(scenario), words or []) if found is None else found.scenario
+    changes = [*(words or []), *_constants(calibration)]
+    found = imported(scenario, config, model, changes)
+    chosen = load_scenario(str(scenario), changes) if found is None else found.scenario
     trace = run(chosen)
     if out is not None:
         save_run(trace, out)
@@ -62,6 +70,10 @@ def simulate(
         convention = ("convention", convention_of(chosen).line)
         rows = [*summary_rows(summary), convention, fits, *_padding(chosen)]
         print_rows([*rows, *notes(trace, summary)])
+
+
+def _constants(calibration: Path | None) -> list[str]:
+    return [] if calibration is None else [f"cluster.calibration={calibration}"]
 
 
 def _padding(scenario: Scenario) -> list[tuple[str, str]]:

@@ -17,7 +17,8 @@ from zerosim.errors import InputError, ScenarioError
 from zerosim.hardware import MACHINES
 from zerosim.models.extracted import FORMAT
 from zerosim.scenario import Scenario, load_scenario
-from zerosim.scenario.model_file import parted, with_model
+from zerosim.scenario.files import parted, with_file
+from zerosim.scenario.model_file import with_model
 
 _MACHINE: Final = "dgx-h100"
 _OURS: Final = "default of zerosim"
@@ -45,11 +46,15 @@ def from_files(
     what the files do not say, such as the machine. `words` (`--set`) decide last.
     Raises UnknownNameError, ScenarioError.
     """
-    models, rest = parted(words)
+    named, rest = parted(words)
     asked = {w.partition("=")[0].rpartition(".")[2]: w.partition("=")[2] for w in rest}
     draft = Draft(asked)
     _start(draft, base)
-    for path in [*([model] if model is not None else []), *map(Path, models)]:
+    for field, name in named:
+        if field != "workload.file":
+            _machine_file(draft, field, name)
+    models = [Path(name) for field, name in named if field == "workload.file"]
+    for path in [*([model] if model is not None else []), *models]:
         _model(draft, path)
     _config(draft, read_document(config))
     if draft.get("workload.model") is None:
@@ -77,6 +82,18 @@ def _start(draft: Draft, base: str | None) -> None:
     ranks_asked = draft.number_asked("world_size")
     if ranks_asked is not None:
         draft.put("cluster.world_size", ranks_asked, "--set")
+
+
+def _machine_file(draft: Draft, field: str, name: str) -> None:
+    """A machine or a calibration: what it changes about the cluster so far."""
+    before = draft.record["cluster"]
+    draft.record["cluster"] = dict(with_file({"cluster": before}, field, name, Path())["cluster"])
+    for key, value in draft.record["cluster"].items():
+        if value != before.get(key):
+            draft.put(f"cluster.{key}", value, Path(name).name)
+    if field == "cluster.file" and "world_size" not in draft.asked:
+        ranks = draft.record["cluster"]["machine"]["ranks_per_node"]
+        draft.put("cluster.world_size", ranks, f"{_OURS}: a node of {Path(name).name}")
 
 
 def _model(draft: Draft, path: Path) -> None:

@@ -8,10 +8,17 @@ from typing import Final
 from zerosim.hardware.devices import A100_SXM4_40GB, A100_SXM4_80GB
 from zerosim.hardware.fabrics import EFA_V1, INFINIBAND, OMNI_PATH, ROCE, SLINGSHOT
 from zerosim.hardware.machine import NCCL_BASE_S, Machine
-from zerosim.hardware.parts import LATENCY, NVSWITCH2, RINGS, ampere, cards
+from zerosim.hardware.parts import AMPERE, NVSWITCH2, RINGS, ampere, cards
+from zerosim.hardware.published import Published
+from zerosim.kinds import Kind
 
 _INTRA: Final = "derived: 12 rings x 20 GB/s (NVIDIA/nccl src/graph/search.cc @5067397)"
 _ML_ENGINEERING: Final = "stas00/ml-engineering network/README.md @744d01e"
+
+_SUPERBENCH: Final = "microsoft/superbenchmark tests/data/nccl_*.log @700d650"
+_AWS_TESTS: Final = (
+    "aws-samples/awsome-distributed-training micro-benchmarks/nccl-tests/README.md @7217859"
+)
 
 DGX_A100: Final = Machine(
     name="dgx-a100",
@@ -23,12 +30,13 @@ DGX_A100: Final = Machine(
     fabric=INFINIBAND,
     base_s=NCCL_BASE_S,
     topology=ampere(cpu="amd"),
-    sources=LATENCY
+    sources=AMPERE
     | {
         "intra_busbw": f"{_INTRA}; "
         "measured all-reduce 234.9 GB/s at 16 GiB (stas00/ml-engineering @744d01e)",
         "inter_busbw": "8 HDR cards x 25 GB/s (datasheet)",
     },
+    published=(Published(Kind.ALL_REDUCE, 8, 16 * 2**30, 234.9e9, _ML_ENGINEERING),),
 )
 DGX_A100_40GB: Final = replace(
     DGX_A100,
@@ -40,6 +48,11 @@ DGX_A100_40GB: Final = replace(
         "intra_busbw": f"{_INTRA}; measured all-gather 223-230, reduce-scatter 231.5, all-reduce "
         "235.3 GB/s (microsoft/superbenchmark tests/data @700d650)"
     },
+    published=(
+        Published(Kind.ALL_GATHER, 8, 8 * 2**30, 223.4e9, _SUPERBENCH, within=0.08),
+        Published(Kind.REDUCE_SCATTER, 8, 8 * 2**30, 231.5e9, _SUPERBENCH),
+        Published(Kind.ALL_REDUCE, 8, 8 * 2**30, 235.3e9, _SUPERBENCH),
+    ),
 )
 AWS_P4D: Final = replace(
     DGX_A100,
@@ -49,11 +62,12 @@ AWS_P4D: Final = replace(
     inter=cards(4, 100, "efa"),
     fabric=EFA_V1,
     topology=ampere(),
-    sources=LATENCY
+    sources=AMPERE
     | {
         "intra_busbw": _INTRA,
         "inter_busbw": f"4 cards x 12.5 GB/s ({_ML_ENGINEERING}: 400 Gbit/s)",
     },
+    published=(),
 )
 AWS_P4DE: Final = replace(
     AWS_P4D,
@@ -61,6 +75,7 @@ AWS_P4DE: Final = replace(
     says="8 A100 80 GB on NVSwitch, 4 EFA cards",
     device=A100_SXM4_80GB,
     sources=AWS_P4D.sources | {"inter_busbw": "datasheet p4de.24xlarge: 4 cards x 12.5 GB/s"},
+    published=(Published(Kind.ALL_REDUCE, 16, 2 * 2**30, 78.3e9, _AWS_TESTS, within=0.12),),
 )
 OCI_A100_40GB: Final = replace(
     DGX_A100,
@@ -69,12 +84,31 @@ OCI_A100_40GB: Final = replace(
     device=A100_SXM4_40GB,
     inter=cards(16, 100, "roce"),
     fabric=ROCE,
-    sources=LATENCY
+    sources=AMPERE
     | {
         "intra_busbw": _INTRA,
         "inter_busbw": "16 ports x 12.5 GB/s: NCCL_IB_HCA of OCI's own scripts names 16; 100 Gbit/s "
         "each (public shape: 1,600 Gbit/s)",
     },
+    published=(
+        Published(
+            Kind.ALL_REDUCE,
+            16,
+            8 * 2**30,
+            189.6e9,
+            "oracle-quickstart/oci-hpc-oke docs/running-nccl-rccl-tests-from-slurm-operator.md @61d210a",
+            within=0.12,
+        ),
+        Published(
+            Kind.ALL_REDUCE,
+            16,
+            10 * 2**30,
+            222.9e9,
+            "OCI's example of NCCL on A100 40 GB (public)",
+            "test",
+            within=0.15,
+        ),
+    ),
 )
 PERLMUTTER: Final = Machine(
     name="perlmutter",
@@ -86,11 +120,23 @@ PERLMUTTER: Final = Machine(
     fabric=SLINGSHOT,
     base_s=NCCL_BASE_S,
     topology=ampere(cpu="amd"),
-    sources=LATENCY
+    sources=AMPERE
     | {
         "intra_busbw": f"derived: 12 NVLinks a GPU, four a pair, so 12 rings x 20 GB/s; {RINGS}",
         "inter_busbw": "docs.nersc.gov/systems/perlmutter/architecture: 4 Slingshot 11 cards x 25 GB/s",
     },
+    published=(
+        Published(
+            Kind.ALL_REDUCE,
+            8,
+            4 * 2**30,
+            72.2e9,
+            "a report of NCCL on Perlmutter (public)",
+            "test",
+            off="the tuner takes a tree, which the four cards would carry at 160 GB/s: a ring's bound "
+            "is 100, and whether NCCL's libfabric plug-in was there is not said",
+        ),
+    ),
 )
 JEAN_ZAY_A100: Final = replace(
     DGX_A100,
@@ -98,23 +144,36 @@ JEAN_ZAY_A100: Final = replace(
     says="8 A100 80 GB on NVSwitch, 4 Omni-Path links",
     inter=cards(4, 100, "omni-path"),
     fabric=OMNI_PATH,
-    sources=LATENCY
+    sources=AMPERE
     | {
         "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
         "inter_busbw": "4 Omni-Path links (bigscience/bloom model card) x 12.5 GB/s (datasheet "
         "Omni-Path 100)",
     },
+    published=(
+        Published(
+            Kind.ALL_REDUCE,
+            32,
+            4 * 10**9,
+            5.07e9,
+            "bigscience-workshop/bigscience experiments/bandwidth/all_reduce_bench-a100-n4.txt "
+            "@9e64ede",
+            "test",
+            off="as Jean Zay's V100: a tenth of its four links, and only figures for testing",
+        ),
+    ),
 )
 MOSAICML_A100_40GB: Final = replace(
     OCI_A100_40GB,
     name="mosaicml-a100-40gb",
     says="8 A100 40 GB on NVSwitch, 1,600 Gbit/s RoCE (MosaicML's benchmarks)",
-    sources=LATENCY
+    sources=AMPERE
     | {
         "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
         "inter_busbw": "mosaicml/llm-foundry scripts/train/benchmarking/README.md: 1600 Gbps RoCE; "
         "assumed: 16 ports of 100",
     },
+    published=(),
 )
 MOSAICML_A100_80GB: Final = replace(
     MOSAICML_A100_40GB,
@@ -135,7 +194,8 @@ IBM_VELA_A100: Final = replace(
     inter=cards(4, 100, "roce"),
     fabric=ROCE,
     topology=ampere(),
-    sources=LATENCY
+    published=(),
+    sources=AMPERE
     | {
         "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
         "inter_busbw": "pytorch.org blog 2024-03-13 (Maximizing training throughput): 400 Gbps between "

@@ -9,10 +9,14 @@ from zerosim.cluster import Link
 from zerosim.hardware.devices import B200_SXM_180GB, GB200_186GB
 from zerosim.hardware.fabrics import EFA_V4, INFINIBAND
 from zerosim.hardware.machine import NCCL_BASE_S, NVLINK_HOP_S, Machine
-from zerosim.hardware.parts import LATENCY, NVSWITCH4, blackwell, cards
+from zerosim.hardware.parts import BLACKWELL, NVSWITCH4, blackwell, cards
+from zerosim.hardware.published import Published
+from zerosim.kinds import Kind
 
 _INTRA: Final = "derived: 16 rings x 45 GB/s (NVIDIA/nccl src/graph/search.cc @5067397)"
 _NETWORKS: Final = "stas00/ml-engineering network/README.md @744d01e"
+
+_COREWEAVE: Final = "coreweave/nccl-tests README.md @cb86553 (NCCL 2.26.2)"
 
 DGX_B200: Final = Machine(
     name="dgx-b200",
@@ -24,8 +28,19 @@ DGX_B200: Final = Machine(
     fabric=INFINIBAND,
     base_s=NCCL_BASE_S,
     topology=blackwell(),
-    sources=LATENCY
+    sources=BLACKWELL
     | {"intra_busbw": _INTRA, "inter_busbw": "8 NDR cards x 50 GB/s (datasheet DGX B200)"},
+    published=(
+        Published(
+            Kind.ALL_REDUCE,
+            8,
+            8 * 2**30,
+            838e9,
+            f"{_NETWORKS}: NVLS on AWS p6-b200",
+            "test",
+            within=0.18,
+        ),
+    ),
 )
 AWS_P6_B200: Final = replace(
     DGX_B200,
@@ -35,6 +50,10 @@ AWS_P6_B200: Final = replace(
     fabric=EFA_V4,
     sources=DGX_B200.sources
     | {"inter_busbw": f"8 cards x 50 GB/s ({_NETWORKS}: EFA v4, 3,200 Gbit/s)"},
+    published=(
+        *DGX_B200.published,
+        Published(Kind.ALL_REDUCE, 32, 16 * 2**30, 381.8e9, _NETWORKS, "test", within=0.1),
+    ),
 )
 GB200_NVL72: Final = Machine(
     name="gb200-nvl72",
@@ -46,9 +65,22 @@ GB200_NVL72: Final = Machine(
     fabric=INFINIBAND,
     base_s=NCCL_BASE_S,
     topology=blackwell(cpu="other", heads=72),
-    sources=LATENCY
+    sources=BLACKWELL
     | {
         "intra_busbw": _INTRA,
         "inter_busbw": f"4 NDR cards x 50 GB/s a host, 18 hosts a rack ({_NETWORKS})",
     },
+    published=(
+        Published(Kind.ALL_REDUCE, 72, 8 * 2**30, 840e9, _COREWEAVE, "test", within=0.15),
+        Published(Kind.ALL_REDUCE, 144, 16 * 2**30, 815e9, _COREWEAVE, "test", within=0.15),
+        Published(
+            Kind.ALL_REDUCE,
+            1440,
+            16 * 2**30,
+            405.7e9,
+            _COREWEAVE,
+            "test",
+            off="as if 16 cards a rack of the 72 carried the tree between racks",
+        ),
+    ),
 )

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from zerosim.errors import ScenarioError, UnknownNameError
+from zerosim.hardware.toml_file import read_tables
 from zerosim.toml_text import read_toml, write_toml
 
-MAX_CALIBRATION_BYTES: Final = 2**20
-"""A hundred devices take some kilobytes."""
 _KINDS: Final = ("device", "fabric", "launcher")
 _MAX_S: Final = 1.0
 """No launch, hop or issue takes a second."""
@@ -96,20 +95,7 @@ def calibration_from(record: object, where: str = "calibration") -> Calibration:
 
 def read_calibration(path: Path) -> Calibration:
     """The calibration in a TOML file. Raises ScenarioError, UnknownNameError."""
-    try:
-        if not path.is_file():
-            raise ScenarioError(f"no calibration file '{path}': check the path")
-        if path.stat().st_size > MAX_CALIBRATION_BYTES:
-            raise ScenarioError(
-                f"'{path}' is over {MAX_CALIBRATION_BYTES} bytes, so no calibration"
-            )
-        record = read_toml(path.read_bytes().decode())
-    except OSError as error:
-        reason = error.strerror or error
-        raise ScenarioError(f"cannot read '{path}': {reason}; check the path") from None
-    except (ValueError, RecursionError) as error:
-        raise ScenarioError(f"cannot read calibration '{path}' ({error}): mend the file") from None
-    return calibration_from(record, f"calibration '{path.name}'")
+    return calibration_from(read_tables(path, "calibration"), f"calibration '{path.name}'")
 
 
 def calibration_text(calibration: Calibration) -> str:

@@ -8,7 +8,9 @@ from typing import Final
 from zerosim.hardware.devices import H100_96GB_500W, H100_SXM5_80GB, H200_SXM_141GB
 from zerosim.hardware.fabrics import EFA_V2, EFA_V3, INFINIBAND, ROCE, ROCE_GIB, TCPX, TCPXO
 from zerosim.hardware.machine import NCCL_BASE_S, Machine
-from zerosim.hardware.parts import LATENCY, NVSWITCH3, cards, hopper
+from zerosim.hardware.parts import HOPPER, NVSWITCH3, cards, hopper
+from zerosim.hardware.published import Published
+from zerosim.kinds import Kind
 
 _INTRA: Final = "derived: 12 rings x 30 GB/s (NVIDIA/nccl src/graph/search.cc @5067397)"
 _NETWORKS: Final = "stas00/ml-engineering network/README.md @744d01e"
@@ -23,11 +25,32 @@ DGX_H100: Final = Machine(
     fabric=INFINIBAND,
     base_s=NCCL_BASE_S,
     topology=hopper(),
-    sources=LATENCY
+    sources=HOPPER
     | {
         "intra_busbw": f"{_INTRA}; measured all-gather 350-361 GB/s (NVIDIA/nccl-tests issue 326)",
         "inter_busbw": "8 NDR cards x 50 GB/s (datasheet)",
     },
+    published=(
+        Published(Kind.ALL_GATHER, 8, 16 * 2**30, 360e9, "NVIDIA/nccl-tests issue 326", "extra"),
+        Published(
+            Kind.ALL_GATHER,
+            256,
+            2 * 2**30,
+            200e9,
+            "NVIDIA/nccl issue 1218 (about; network not said)",
+            "test",
+            off="the issue asks why an all-gather reaches so much less than an all-reduce (340)",
+        ),
+        Published(
+            Kind.ALL_REDUCE,
+            256,
+            2 * 2**30,
+            340e9,
+            "NVIDIA/nccl issue 1218 (about; network not said)",
+            "test",
+            within=0.1,
+        ),
+    ),
 )
 AWS_P5: Final = replace(
     DGX_H100,
@@ -36,11 +59,21 @@ AWS_P5: Final = replace(
     inter=cards(32, 100, "efa"),
     fabric=EFA_V2,
     topology=hopper(cpu="amd"),
-    sources=LATENCY
+    sources=HOPPER
     | {
         "intra_busbw": _INTRA,
         "inter_busbw": f"32 cards x 12.5 GB/s ({_NETWORKS}: EFA v2, 3,200 Gbit/s)",
     },
+    published=(
+        Published(
+            Kind.ALL_REDUCE,
+            16,
+            16 * 2**30,
+            487.1e9,
+            "aws-samples/awsome-distributed-training micro-benchmarks/nccl-tests/README.md @7217859",
+            within=0.08,
+        ),
+    ),
 )
 GCP_A3_MEGA: Final = replace(
     DGX_H100,
@@ -48,12 +81,22 @@ GCP_A3_MEGA: Final = replace(
     says="8 H100 80 GB on NVSwitch, 8 cards of 200 Gbit/s, GPUDirect-TCPXO",
     inter=cards(8, 200, "tcpxo"),
     fabric=TCPXO,
-    sources=LATENCY
+    sources=HOPPER
     | {
         "intra_busbw": _INTRA,
         "inter_busbw": f"8 cards x 25 GB/s ({_NETWORKS}: the headline of 1,800 Gbit/s counts the "
         "front-end card)",
     },
+    published=(
+        Published(
+            Kind.ALL_GATHER,
+            16,
+            8 * 2**30,
+            188.8e9,
+            "GoogleCloudPlatform/cluster-toolkit examples/gke-a3-megagpu/README.md @1047080",
+            within=0.08,
+        ),
+    ),
 )
 GCP_A3_HIGH: Final = replace(
     GCP_A3_MEGA,
@@ -61,8 +104,9 @@ GCP_A3_HIGH: Final = replace(
     says="8 H100 80 GB on NVSwitch, 4 cards of 200 Gbit/s, GPUDirect-TCPX",
     inter=cards(4, 200, "tcpx"),
     fabric=TCPX,
-    sources=LATENCY
+    sources=HOPPER
     | {"intra_busbw": _INTRA, "inter_busbw": f"4 cards x 25 GB/s ({_NETWORKS}: A3 High)"},
+    published=(),
 )
 MOSAICML_H100: Final = replace(
     DGX_H100,
@@ -70,19 +114,20 @@ MOSAICML_H100: Final = replace(
     says="8 H100 80 GB on NVSwitch, network not stated (MosaicML's benchmarks)",
     inter=cards(8, 400, "roce"),
     fabric=ROCE,
-    sources=LATENCY
+    sources=HOPPER
     | {
         "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
         "inter_busbw": "assumed: 8 RoCE cards of 400 Gbit/s, as usual for H100; "
         "mosaicml/llm-foundry scripts/train/benchmarking/README.md @495218376 does not say",
     },
+    published=(),
 )
 TORCHTITAN_H100: Final = replace(
     MOSAICML_H100,
     name="torchtitan-h100",
     says="8 H100 96 GB of 500 W on NVSwitch, 8 RDMA cards of 400 Gbit/s (torchtitan's runs)",
     device=H100_96GB_500W,
-    sources=LATENCY
+    sources=HOPPER
     | {
         "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
         "inter_busbw": "pytorch/torchtitan benchmarks/llama3_h100_202412_torchtitan.md @b5bcd76: RDMA, "
@@ -94,7 +139,7 @@ IBM_VELA_H100: Final = replace(
     name="ibm-vela-h100",
     says="8 H100 80 GB on NVSwitch, 800 Gbit/s RoCE (IBM's FSDP runs)",
     inter=cards(8, 100, "roce"),
-    sources=LATENCY
+    sources=HOPPER
     | {
         "intra_busbw": f"{_INTRA}; assumed: an NVSwitch board",
         "inter_busbw": "pytorch.org blog 2024-03-13 (Maximizing training throughput): 800 Gbps between "
@@ -106,11 +151,16 @@ HGX_H200: Final = replace(
     name="hgx-h200",
     says="8 H200 141 GB on NVSwitch, 8 InfiniBand NDR cards",
     device=H200_SXM_141GB,
-    sources=LATENCY
+    sources=HOPPER
     | {
         "intra_busbw": f"{_INTRA}; measured all-gather 361.4, reduce-scatter 362.9 GB/s ({_NETWORKS})",
         "inter_busbw": "datasheet DGX H200: 8 NDR cards x 50 GB/s",
     },
+    published=(
+        Published(Kind.ALL_GATHER, 8, 16 * 2**30, 361.4e9, _NETWORKS),
+        Published(Kind.REDUCE_SCATTER, 8, 16 * 2**30, 362.9e9, _NETWORKS),
+        Published(Kind.ALL_REDUCE, 8, 16 * 2**30, 480.0e9, f"{_NETWORKS}: NVLS"),
+    ),
 )
 AWS_P5EN: Final = replace(
     HGX_H200,
@@ -127,9 +177,20 @@ GCP_A3_ULTRA: Final = replace(
     says="8 H200 141 GB on NVSwitch, 8 RoCE cards of 400 Gbit/s",
     inter=cards(8, 400, "roce"),
     fabric=ROCE_GIB,
-    sources=LATENCY
+    sources=HOPPER
     | {
         "intra_busbw": _INTRA,
         "inter_busbw": "cloud.google.com machine type a3-ultragpu-8g: 8 cards x 50 GB/s (3,200 Gbit/s)",
     },
+    published=(
+        Published(
+            Kind.ALL_GATHER,
+            16,
+            8 * 2**30,
+            332e9,
+            "GoogleCloudPlatform/cluster-toolkit examples/gke-consumption-options/dws-flex-start/"
+            "README.md @1047080",
+            within=0.1,
+        ),
+    ),
 )

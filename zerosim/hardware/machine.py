@@ -10,25 +10,7 @@ from zerosim.compute import table_of
 from zerosim.hardware.calibration import Calibration, merged, shipped
 from zerosim.hardware.constants import device_constants, fabric_constants, launcher_constants
 from zerosim.hardware.devices import Datasheet
-from zerosim.kinds import Kind
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A bus bandwidth that somebody measured on such a machine, bytes a second, and who.
-
-    `nbytes` as in nccl-tests' size column. `split`: calib figures may be fitted, test and extra ones
-    are compared. `within`: how far off, as a share, the model may be. `ring`: NVLS was switched off.
-    """
-
-    kind: Kind
-    n_ranks: int
-    nbytes: int
-    busbw: float
-    source: str
-    split: str = "calib"
-    within: float = 0.06
-    ring: bool = False
+from zerosim.hardware.published import Published
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +24,12 @@ class Machine:
     """
 
     name: str
-    says: str
     device: Datasheet
     ranks_per_node: int
     intra: Link
     inter: Link
-    sources: dict[str, str]
+    says: str = ""
+    sources: dict[str, str] = field(default_factory=dict)
     fabric: str = ""
     launcher: str = "one process a GPU"
     base_s: float = 0.0
@@ -110,7 +92,7 @@ class Machine:
         )
 
 
-NCCL_SOURCE: Final = "NVIDIA/nccl src/graph/tuning.cc @5067397: ring, Simple protocol"
+NCCL_SOURCE: Final = "NVIDIA/nccl src/graph/tuning.cc @5067397"
 NCCL_BASE_S: Final = 8.4e-6
 NVLINK_HOP_S: Final = 3.4e-6
 PCIE_HOP_S: Final = 5.7e-6

@@ -8,7 +8,21 @@ from zerosim.cluster import Link, Topology
 from zerosim.hardware.machine import NCCL_SOURCE, NETWORK_HOP_S, NVLINK_HOP_S, PCIE_HOP_S
 
 RINGS: Final = "rings found as NVIDIA/nccl src/graph/search.cc @5067397 does"
-LATENCY: Final = {"latency": NCCL_SOURCE}
+_BLOCKS: Final = "thread blocks twice the rings (connected twice: src/graph/connect.cc)"
+VOLTA: Final = {"latency": NCCL_SOURCE, "topology": f"derived: {RINGS}; {_BLOCKS}"}
+AMPERE: Final = VOLTA | {
+    "topology": f"derived: {RINGS}; {_BLOCKS}, 24 as the log of NVIDIA/nccl-tests issue 100 shows"
+}
+HOPPER: Final = VOLTA | {
+    "topology": f"derived: {RINGS}; {_BLOCKS}, 24 as a profile shows (forums.developer.nvidia.com "
+    "337991); NVLS: 18 links x 20.6 GB/s, the 370.8 of a log (NVIDIA/nccl issue 1189), 16 blocks"
+}
+BLACKWELL: Final = VOLTA | {
+    "topology": f"derived: {RINGS}; {_BLOCKS}; NVLS: 18 links x 40.1 GB/s, 24 blocks"
+}
+OVER_PCIE: Final = VOLTA | {
+    "topology": "assumed: one ring, doubled; no LL128 (NVIDIA/nccl src/graph/tuning.cc @5067397)"
+}
 
 NVLINK2: Final = Link("nvlink", busbw=120e9, hop_s=NVLINK_HOP_S)
 NVSWITCH1: Final = Link("nvswitch", busbw=120e9, hop_s=NVLINK_HOP_S)

@@ -9,8 +9,9 @@ from zerosim.cluster import Cluster, Contention, Link
 from zerosim.collectives import COLLECTIVES, LATENCIES
 from zerosim.engine import Variation, moments, simulate
 from zerosim.errors import ScenarioError
-from zerosim.hardware import MACHINES
-from zerosim.hardware.calibration import Calibration
+from zerosim.hardware import MACHINES, Machine
+from zerosim.hardware.calibration import Calibration, calibration_from, merged
+from zerosim.hardware.machine_file import machine_from
 from zerosim.memory.conventions import Convention
 from zerosim.memory.conventions import convention_of as matching
 from zerosim.memory.foreach import with_update_workspace
@@ -114,16 +115,24 @@ def convention_of(scenario: Scenario) -> Convention:
     return matching(numerics_of(scenario), scenario.numerics.convention)
 
 
+def machine_of(scenario: Scenario) -> Machine:
+    """The machine of a scenario: its own, or one that zerosim knows. Raises UnknownNameError."""
+    c = scenario.cluster
+    return MACHINES[c.name] if c.machine is None else machine_from(c.machine, "cluster.machine")
+
+
 def cluster_of(scenario: Scenario, given: Calibration | None = None) -> Cluster:
     """The cluster of a scenario: the machine, with what the scenario changes about it.
 
-    `given` constants go before those that the machine has.
+    `given` constants go before the scenario's, and those before the ones that the machine has.
     """
     c = scenario.cluster
     if not 1 <= c.world_size <= MAX_RANKS:
         raise ScenarioError(f"cluster.world_size is {c.world_size}: give 1 to {MAX_RANKS}")
     dtype_bytes(scenario.numerics.dtype)
-    base = MACHINES[c.name].cluster(c.world_size, scenario.numerics.dtype, given)
+    if c.calibration is not None:
+        given = merged(calibration_from(c.calibration), given or Calibration())
+    base = machine_of(scenario).cluster(c.world_size, scenario.numerics.dtype, given)
     model = _or(c.collectives, base.collectives)
     _refuse_unread(c, model)
     return replace(

@@ -25,6 +25,7 @@ from zerosim.schedules.knobs import knobs
 _MAX_NUMBER: Final = 1e300
 """Larger ones overflow a float as soon as something is multiplied."""
 _PICKS: Final = ("schedule", "schedule.name", "cluster", "convention", "numerics.convention")
+_FILES: Final = {"workload.record": "workload.file", "cluster.machine": "cluster.file"}
 SECTIONS: Final[dict[str, type[Any]]] = {
     "workload": WorkloadSection,
     "cluster": ClusterSection,
@@ -107,7 +108,8 @@ def _unset(changed: dict[str, Any], section: str, name: str) -> None:
 def _pick(changed: dict[str, Any], section: str, name: str) -> None:
     if section == "cluster":
         MACHINES[name]
-        changed["cluster"] = {"name": name, "world_size": changed["cluster"]["world_size"]}
+        kept = {k: v for k, v in changed["cluster"].items() if k in ("world_size", "calibration")}
+        changed["cluster"] = {"name": name} | kept
         return
     known = {f.name for f in fields(SCHEDULES[name].options)}
     before = changed["schedule"]
@@ -169,7 +171,7 @@ def _value(hint: Any, place: str, value: Any) -> Any:  # noqa: ANN401 - types ar
     if get_origin(wanted) is dict:
         if not isinstance(value, Mapping):
             raise ScenarioError(
-                f"{place} is {value!r}: give a table (workload.file=FILE reads one)"
+                f"{place} is {value!r}: give a table ({_FILES.get(place, place)}=FILE reads one)"
             )
         return dict(value)
     if bool in kinds and len(kinds) > 1:

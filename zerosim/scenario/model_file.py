@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,37 +13,13 @@ from zerosim.models.extracted import batch_of
 
 MAX_MODEL_BYTES: Final = 32 * 2**20
 """Equal blocks are written once: the largest models take some kilobytes."""
-_NAMES: Final = ("file", "workload.file")
 
 
-def parted(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The files that `--set` words name as the model, and the other words."""
-    files, rest = [], []
-    for word in words:
-        name, _, value = word.partition("=")
-        if name in _NAMES:
-            files.append(value)
-        else:
-            rest.append(word)
-    return files, rest
-
-
-def inlined(record: Mapping[str, Any], home: Path) -> Mapping[str, Any]:
-    """A scenario's tables with the file of its workload, relative to `home`, read into them."""
-    workload = record.get("workload")
-    if not isinstance(workload, Mapping) or "file" not in workload:
-        return record
-    rest = {k: v for k, v in workload.items() if k != "file"}
-    return with_model({**record, "workload": rest}, workload["file"], home)
-
-
-def with_model(record: Mapping[str, Any], name: object, home: Path) -> Mapping[str, Any]:
+def with_model(record: Mapping[str, Any], name: str, home: Path) -> Mapping[str, Any]:
     """A scenario's tables with another model: the sizes of the one before it go.
 
     Raises ScenarioError for a file that cannot be read.
     """
-    if not isinstance(name, str) or not name:
-        raise ScenarioError(f"workload.file is {name!r}: give a file of `zerosim extract`")
     model = _read(home / name)
     before = record.get("workload", {})
     kept = {k: before[k] for k in ("micro_batches", "checkpointing") if k in before}

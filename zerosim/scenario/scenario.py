@@ -11,7 +11,7 @@ import orjson
 
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.scenario.codec import SECTIONS, apply, schedule_from, section_from, section_to
-from zerosim.scenario.model_file import inlined, parted, with_model
+from zerosim.scenario.files import inlined, parted, with_file
 from zerosim.scenario.presets import PRESETS
 from zerosim.scenario.sections import (
     ClusterSection,
@@ -68,10 +68,10 @@ class Scenario:
 def load_scenario(source: str, words: Iterable[str] = ()) -> Scenario:
     """A scenario from a preset's name, a TOML file, a `run.json` or a run directory.
 
-    `words` are `--set` words; `workload.file=FILE` puts an extracted model in. Raises
-    UnknownNameError, ScenarioError.
+    `words` are `--set` words; `workload.file=FILE` puts an extracted model in, `cluster.file=FILE` a
+    machine, `cluster.calibration=FILE` constants. Raises UnknownNameError, ScenarioError.
     """
-    models, rest = parted(words)
+    named, rest = parted(words)
     if source in PRESETS:
         record: Mapping[str, Any] = {"name": source, **PRESETS[source]}
     else:
@@ -82,9 +82,10 @@ def load_scenario(source: str, words: Iterable[str] = ()) -> Scenario:
             raise ScenarioError(
                 f"cannot read scenario '{source}': {reason}; check the path"
             ) from None
-    for model in models:
-        record = with_model(record, model, Path())
-        record = {**record, "name": record["workload"]["record"].get("name")}
+    for field_, name in named:
+        record = with_file(record, field_, name, Path())
+        if field_ == "workload.file":
+            record = {**record, "name": record["workload"]["record"].get("name")}
     return Scenario.from_dict(record).with_set(rest)
 
 

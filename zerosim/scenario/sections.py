@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from zerosim.collectives import COLLECTIVES
 from zerosim.errors import ScenarioError, UnknownNameError
+from zerosim.hardware.calibration import calibration_from
+from zerosim.hardware.machine_file import machine_from
 
 MODELS: Final = ("uniform", "gpt", "llama", "parameters", "extracted")
 EXTRACTED_FIELDS: Final = ("model", "micro_batch", "micro_batches", "checkpointing", "record")
@@ -103,6 +105,8 @@ class ClusterSection:
     the model that reads them.
     What work that runs at once takes from each other, each by itself: `serial_communicators`,
     `link_sharing`, `sm_contention`, `memory_contention`, and `overlap_tax` in place of the last two.
+    `machine`: a machine of one's own, as `cluster.file` reads it. `calibration`: constants that go
+    before those that zerosim comes with.
     """
 
     name: str = "classroom"
@@ -127,11 +131,23 @@ class ClusterSection:
     overlap_tax: float | None = None
     collectives: str | None = None
     shapes: str | None = None
+    machine: dict[str, Any] | None = None
+    calibration: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a model of collectives that does not exist."""
+        """Refuse a model of collectives that does not exist, a machine or constants without sense."""
         if self.collectives is not None:
             COLLECTIVES[self.collectives]
+        if self.calibration is not None:
+            calibration_from(self.calibration, "cluster.calibration")
+        if (
+            self.machine is not None
+            and machine_from(self.machine, "cluster.machine").name != self.name
+        ):
+            raise ScenarioError(
+                f"cluster.name is '{self.name}', but the scenario has a machine of its own, "
+                f"'{self.machine.get('name')}': pick another with --set cluster={self.name}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,10 @@ _GROUPED: Final = re.compile(r"-?\d{1,3}(,\d{3})+")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: where it is set (`section.field`), what it takes, its default and its value now."""
+    """One field: where it is set (`section.field`), what it takes, its default and its value now.
+
+    `grouped`: choices under headings, each with a line about it.
+    """
 
     path: str
     says: str
@@ -32,6 +35,7 @@ class Field:
     unit: str = ""
     kinds: tuple[type, ...] = ()
     choices: tuple[Any, ...] = ()
+    grouped: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
 
     @property
     def name(self) -> str:
@@ -68,6 +72,8 @@ def control(field: Field) -> html.Div:
 def _input(field: Field, value: str) -> dmc.Select | dmc.TextInput:
     id_ = {"type": CONTROL, "path": field.path}
     named = wild({"aria-label": f"{field.name}: {field.says}"})
+    if field.grouped:
+        return _grouped(field, value)
     choices = [text_of(choice) for choice in field.choices]
     if not choices and field.kinds == (bool,):
         choices = ["true", "false"]
@@ -85,6 +91,19 @@ def _input(field: Field, value: str) -> dmc.Select | dmc.TextInput:
     return dmc.TextInput(
         id=id_, value=value, placeholder=shown_of(field.default) or "none", debounce=500, size="xs",
         **named,
+    )  # fmt: skip
+
+
+def _grouped(field: Field, value: str) -> dmc.Select:
+    data = [
+        {"group": group, "items": [{"value": v, "label": v, "says": says} for v, says in choices]}
+        for group, choices in field.grouped
+    ]
+    return dmc.Select(
+        id={"type": CONTROL, "path": field.path}, data=data, value=value, allowDeselect=False,
+        size="xs", searchable=True, maxDropdownHeight=420,
+        comboboxProps={"width": 340, "position": "bottom-end"},
+        renderOption={"function": "zsOption"}, **wild({"aria-label": f"{field.name}: {field.says}"}),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import dash_mantine_components as dmc
 from dash import html
 
-from zerosim.hardware import MACHINES
+from zerosim.hardware import GENERATIONS, MACHINES
 from zerosim.memory.conventions import CONVENTIONS
 from zerosim.scenario import PRESETS, Scenario, load_scenario, workload_of
 from zerosim.scenario.codec import SECTIONS
@@ -27,6 +27,7 @@ class Listed:
     """A field of the scenario's other sections that the form has: where, what it means, its choices.
 
     `listed`: only for models that are a list of parameters, or only for others; none: for all.
+    `grouped`: choices under headings, each with a line about it.
     """
 
     path: str
@@ -34,6 +35,15 @@ class Listed:
     unit: str = ""
     choices: tuple[Any, ...] = ()
     listed: bool | None = None
+    grouped: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+
+
+def machines() -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    """The machines by generation, each with what a node of it is."""
+    found: dict[str, list[tuple[str, str]]] = {label: [] for label in GENERATIONS.values()}
+    for machine in MACHINES.entries.values():
+        found[GENERATIONS[machine.device.architecture]].append((machine.name, machine.says))
+    return tuple((label, tuple(choices)) for label, choices in found.items())
 
 
 FIELDS: Final = (
@@ -45,7 +55,7 @@ FIELDS: Final = (
     Listed("workload.micro_batches", "micro-batches of a step (gradient accumulation)"),
     Listed("workload.checkpointing", "activation checkpointing", choices=CHECKPOINTING),
     Listed("workload.attention", "whether attention keeps its scores", choices=ATTENTIONS),
-    Listed("cluster.name", "the machine", choices=tuple(MACHINES)),
+    Listed("cluster.name", "the machine", grouped=machines()),
     Listed("cluster.world_size", "ranks that share the model", "ranks"),
     Listed(
         "numerics.convention",
@@ -179,6 +189,16 @@ def rest(scenario: Scenario) -> html.Section:
         default = next(f.default for f in fields(SECTIONS[section]) if f.name == name)
         value = record[section].get(name)
         rows.append(
-            control(Field(shown.path, shown.says, default, value, shown.unit, (), shown.choices))
+            control(
+                Field(
+                    shown.path,
+                    shown.says,
+                    default,
+                    value,
+                    shown.unit,
+                    choices=shown.choices,
+                    grouped=shown.grouped,
+                )
+            )
         )
     return panel("Model, machine and numerics", *rows)

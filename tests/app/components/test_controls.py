@@ -57,3 +57,14 @@ def test_a_long_name_breaks_after_its_underscores_only(tree: Any) -> None:
     (name,) = [p for p in row.parts if type(p).__name__ == "Code"]
     words = [part if isinstance(part, str) else "|" for part in name.children]
     assert words == ["set_", "|", "reshard_", "|", "after_", "|", "backward"]
+
+
+def test_choices_under_headings_each_have_a_line_about_them(tree: Any) -> None:
+    groups = (("A100", (("p4d", "8 A100"),)), ("H100", (("p5", "8 H100"),)))
+    row = tree(control(Field("cluster.name", "the machine", "p5", "p4d", grouped=groups)))
+    select = next(part for part in row.parts if getattr(part, "data", None))
+    assert select.value == "p4d"
+    assert select.data[1] == {
+        "group": "H100",
+        "items": [{"value": "p5", "label": "p5", "says": "8 H100"}],
+    }
