@@ -51,7 +51,10 @@ def programs(
         waits = draw(st.lists(st.integers(0, i - 1), max_size=3)) if i else []
         after = dict.fromkeys([*waits, *(last[key] for key in keys if key in last)])
         duration, latency = draw(st.integers(0, 20)), draw(st.integers(0, 3))
-        ring = Ring(((n, 1, duration),), latency) if rings and axis == 0 else None
+        ring = None
+        if rings and axis is not None and draw(st.booleans()):
+            phase = (axes[axis].size, axes[axis].stride, duration)
+            ring = Ring((phase,) * draw(st.integers(1, 2)), latency, draw(st.integers(0, 5)))
         moved = Transfer(latency, (("link", duration),)) if loads and axis is not None else None
         if ring is not None:
             duration = ring.together_ns

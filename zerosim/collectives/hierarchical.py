@@ -50,5 +50,5 @@ def hierarchical(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) ->
         loads=loads,
         wire_ns=slowest,
         ctas=max(part.ctas for part in inside) + between.ctas,
-        by=f"{inside[0].by} + {between.by}",
+        by=f"rails/{inside[0].by} + {between.by}",
     )

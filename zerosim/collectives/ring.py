@@ -32,7 +32,8 @@ def ring(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> Transfe
         cluster.base_s + (steps - between) * cluster.intra.hop_s + between * cluster.inter.hop_s
     )
     loads = ring_loads(kind, nbytes, group, cluster)
-    return Transfer(seconds_to_ns(latency_s), loads, seconds_to_ns(slowest_s(loads, cluster)))
+    wire_ns = seconds_to_ns(slowest_s(loads, cluster))
+    return Transfer(seconds_to_ns(latency_s), loads, wire_ns, by="ring")
 
 
 def ring_loads(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> Loads:

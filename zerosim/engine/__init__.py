@@ -39,35 +39,43 @@ def simulate(
     scenario: dict[str, Any] | None = None,
     model: ModelFacts | None = None,
     allocator: str = "none",
+    arrivals: str = "barrier",
 ) -> Trace:
     """Simulate every rank of `plan` on `cluster`.
 
     `engine`: auto, maxplus, simpy or unfolded (SimPy without folding). `name` (else the plan's),
     `scenario` and `model` go into the header of the run. `allocator`: caching records what PyTorch's
-    caching allocator would reserve; none does not, which is faster.
+    caching allocator would reserve; none does not, which is faster. `arrivals`: a collective moves
+    bytes once all have come (barrier), or message by message where it runs as a ring (ring).
     Raises PlanError for a plan that waits for itself or would not fit in memory, UnknownNameError for
-    an unknown engine or allocator.
+    an unknown engine, allocator or kind of arrival.
     """
     caching = ALLOCATORS[allocator]
-    program, folded, times, ran = _timed(plan, cluster, variation, engine)
+    program, folded, times, ran = _timed(plan, cluster, variation, engine, arrivals)
     meta = {"device": cluster.device.name, "scenario": scenario, "model": model}
     recording = Recording(name or plan.name, ran, cluster.backend, meta, caching)
     return record(plan, program, folded, times, recording)
 
 
 def moments(
-    plan: Plan, cluster: Cluster, variation: Variation, rank: int, *, engine: str = "auto"
+    plan: Plan,
+    cluster: Cluster,
+    variation: Variation,
+    rank: int,
+    *,
+    engine: str = "auto",
+    arrivals: str = "barrier",
 ) -> tuple[list[int], list[int]]:
     """When the host of `rank` issues each op, and when it ends, in ns. Raises as `simulate` does."""
-    _, folded, times, _ = _timed(plan, cluster, variation, engine)
+    _, folded, times, _ = _timed(plan, cluster, variation, engine, arrivals)
     mine = int(folded.class_of[rank])
     return times.issued[:, mine].tolist(), times.end[:, mine].tolist()
 
 
 def _timed(
-    plan: Plan, cluster: Cluster, variation: Variation, engine: str
+    plan: Plan, cluster: Cluster, variation: Variation, engine: str, arrivals: str
 ) -> tuple[Program, Folded, Times, str]:
-    chosen, program = ENGINES[engine], timed(plan, cluster)
+    chosen, program = ENGINES[engine], timed(plan, cluster, messages=ARRIVALS[arrivals])
     folded = unfolded(program) if engine == "unfolded" else fold(program, variation)
     if folded.n_classes * len(program.ops) > MAX_CELLS:
         raise PlanError(
@@ -107,6 +115,8 @@ ENGINES: Final = Registry(
 )
 ALLOCATORS: Final = Registry("allocator", {"none": False, "caching": True})
 """Whether what is reserved is followed."""
+ARRIVALS: Final = Registry("kind of arrival", {"barrier": False, "ring": True})
+"""Whether the messages of a ring are followed."""
 
 
 def transfers_overlap(program: Program, times: Times, given: list[Int | int]) -> bool:
@@ -116,7 +126,9 @@ def transfers_overlap(program: Program, times: Times, given: list[Int | int]) ->
     max-plus is exact.
     """
     moving = [
-        i for i, op in enumerate(program.ops) if op.transfer is not None and op.transfer.loads
+        i
+        for i, op in enumerate(program.ops)
+        if op.transfer is not None and op.transfer.loads and op.ring is None
     ]
     if not moving:
         return False
@@ -153,6 +165,7 @@ def kernels_overlap(program: Program, times: Times) -> bool:
 
 __all__ = [
     "ALLOCATORS",
+    "ARRIVALS",
     "ENGINES",
     "EQUAL",
     "Variation",

@@ -188,7 +188,9 @@ class _Run:
         ring = self._program.ops[i].ring
         if ring is not None:
             starts = np.asarray([started[i] for started in self._started], dtype=np.int64)
-            meeting.ends = ring_ends(starts, ring).tolist()
+            longer = self._durations[c][i] - self._program.ops[i].duration_ns
+            now = int(self._env.now)
+            meeting.ends = np.maximum(ring_ends(starts, ring) + longer, now).tolist()
             meeting.succeed()
         elif self._moves[i]:
             self._env.process(self._move(i, c, axis, meeting))
@@ -249,7 +251,7 @@ class _Run:
 
 def _moves(op: Timed, *, fluid: bool) -> bool:
     """Whether others have to know while a collective's bytes move."""
-    if op.transfer is None:
+    if op.transfer is None or op.ring is not None:
         return False
     hurts = op.taken is not None and op.taken.bandwidth > 0
     return (fluid and bool(op.transfer.loads)) or hurts

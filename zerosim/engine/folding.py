@@ -36,7 +36,8 @@ def fold(program: Program, variation: Variation) -> Folded:
     """The classes of equal ranks; every rank its own class where each may differ."""
     n = program.n_ranks
     shares = shares_left(variation, n)
-    uneven = bool(variation.speed or shares) and any(op.ring is not None for op in program.ops)
+    differ = bool(variation.speed or shares or program.uneven)
+    uneven = differ and any(op.ring is not None for op in program.ops)
     if variation.every_rank_differs or uneven or _groups_differ(program, variation):
         return unfolded(program)
     if not variation.speed and not shares and not program.uneven:

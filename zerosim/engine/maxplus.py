@@ -30,7 +30,11 @@ def solve(program: Program, folded: Folded, durations: list[Int | int]) -> Times
         if ready is host:
             start[i] = host
         if op.ring is not None:
-            end[i] = ring_ends(start[i], op.ring)
+            axis = 0 if op.axis is None else op.axis
+            latest = meets[axis].latest(start[i])
+            end[i] = np.maximum(
+                ring_ends(start[i], op.ring) + durations[i] - op.duration_ns, latest
+            )
         elif op.axis is not None:
             np.add(meets[op.axis].latest(start[i]), durations[i], out=end[i])
         else:
@@ -108,4 +112,4 @@ def ring_ends(start: Int, ring: Ring) -> Int:
         behind = np.maximum.accumulate(level[:, ::-1], axis=1)[:, ::-1] + n * message_ns
         np.maximum(latest[:, :-1], behind[:, 1:], out=latest[:, :-1])
         start = (latest + hops + n * ring.endpoint_ns).reshape(-1)
-    return start
+    return start + ring.base_ns

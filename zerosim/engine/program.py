@@ -9,17 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zerosim.cluster import Cluster, Contention
-from zerosim.collectives import Transfer, capacities, transfer
+from zerosim.collectives import Transfer, capacities, passes, transfer
 from zerosim.compute import compute_ns
 from zerosim.engine.contention import Kernels, Taken, kernels_of, taken_by
 from zerosim.errors import PlanError
-from zerosim.kinds import COMMUNICATION
+from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.plan import Axis, ByRank, Op, Plan
 from zerosim.units import NS_PER_S, seconds_to_ns
 
 Int = NDArray[np.int64]
 Cost = tuple[int, Transfer | None, Kernels | None, Taken | None]
 """Ns alone, and, of a collective, what it moves; of kernels, what sets their time; what is taken."""
+_RINGS: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE)
+"""Kinds whose ring hands on a piece of every rank, once or twice round."""
 MAX_NS: Final = 2**56
 """Over two years: a longer run would overflow 64 bits once ranks differ."""
 
@@ -29,16 +31,18 @@ class Ring:
     """A message-level ring of all ranks, or rings within rings.
 
     `phases`, in the order they run: (ranks in the ring, ranks between neighbours, ns of a message).
-    `endpoint_ns` is what it takes a rank to take a message up.
+    `endpoint_ns` is what it takes a rank to take a message up, `base_ns` what is left to do after all.
     """
 
     phases: tuple[tuple[int, int, int], ...]
     endpoint_ns: int
+    base_ns: int = 0
 
     @property
     def together_ns(self) -> int:
         """How long it takes when all ranks start together."""
-        return sum((n - 1) * message + n * self.endpoint_ns for n, _, message in self.phases)
+        passes = sum((n - 1) * message + n * self.endpoint_ns for n, _, message in self.phases)
+        return passes + self.base_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +112,11 @@ def instance(axis: Axis, n_ranks: int) -> Int:
     return ranks // block * axis.stride + ranks % axis.stride
 
 
-def timed(plan: Plan, cluster: Cluster) -> Program:
-    """Give every op of a plan its duration on a cluster. Raises PlanError for years of work."""
+def timed(plan: Plan, cluster: Cluster, *, messages: bool = False) -> Program:
+    """Give every op of a plan its duration on a cluster. Raises PlanError for years of work.
+
+    `messages`: collectives that run as a ring are followed message by message.
+    """
     axis_index = {axis.name: i for i, axis in enumerate(plan.axes)}
     streams: dict[str, int] = {}
     last_on_stream: dict[str, int] = {}
@@ -140,6 +147,9 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
                 duration_ns=duration,
                 axis=axis,
                 transfer=moved,
+                ring=_ring(op, plan.axes[axis], moved, cluster)
+                if messages and axis is not None and moved is not None
+                else None,
                 blocks=op.blocks or (cluster.host.computes and not collective),
                 by_rank=_ns_by_rank(op, cluster),
                 kernels=kernels,
@@ -164,6 +174,15 @@ def timed(plan: Plan, cluster: Cluster) -> Program:
         cluster.contention,
         cluster.device.sms,
     )
+
+
+def _ring(op: Op, axis: Axis, moved: Transfer, cluster: Cluster) -> Ring | None:
+    """A collective message by message, as long as `moved` if all ranks start together."""
+    if axis.size == 1 or op.kind not in _RINGS or moved.by.partition("/")[0] != "ring":
+        return None
+    times = passes(op.kind, cluster.backend)
+    message, rest = divmod(moved.alone_ns, times * (axis.size - 1))
+    return Ring(((axis.size, axis.stride, message),) * times, 0, rest)
 
 
 def _launches(op: Op) -> int:

@@ -160,10 +160,14 @@ def _fills(plan: Plan, times: Times) -> _Changes:
 
 
 def _links(program: Program, folded: Folded, times: Times) -> _Changes:
-    """Bytes a second on each link, as the mean over each transfer, from its last arrival on."""
+    """Bytes a second on each link, as the mean over each transfer, from its last arrival on.
+
+    A message-level ring moves bytes from a rank's own arrival on; what comes faster than its link
+    was sent while it was still away.
+    """
     links = {link: len(_COUNTERS) + i for i, link in enumerate(program.capacity)}
     rows = [
-        (i, links[link], nbytes, op.transfer.latency_ns, op.axis)
+        (i, links[link], nbytes, op.transfer.latency_ns, -1 if op.ring is not None else op.axis)
         for i, op in enumerate(program.ops)
         if op.transfer is not None and op.axis is not None
         for link, nbytes in op.transfer.loads
@@ -176,7 +180,9 @@ def _links(program: Program, folded: Folded, times: Times) -> _Changes:
             arrived[mine] = _latest(arrived[mine], group)
     begin, end = arrived + latency[:, None], times.end[ops]
     seconds = np.maximum(end - begin, 1) / NS_PER_S
-    rates = np.where(end > begin, nbytes[:, None] / seconds, 0.0).astype(np.int64)
+    rates = np.where(end > begin, nbytes[:, None] / seconds, 0.0)
+    most = np.asarray(list(program.capacity.values()))[counter - len(_COUNTERS)]
+    rates = np.where((axis < 0)[:, None], np.minimum(rates, most[:, None]), rates).astype(np.int64)
     return _Changes(
         counter=np.concatenate([counter, counter]),
         place=np.concatenate([2 * ops + 1, 2 * ops]),

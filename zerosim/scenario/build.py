@@ -245,13 +245,19 @@ def run(scenario: Scenario) -> Trace:
         scenario=scenario.to_dict(),
         model=facts_of(scenario),
         allocator=scenario.run.allocator or "none",
+        arrivals=scenario.run.arrivals or "barrier",
     )
 
 
 def moments_of(scenario: Scenario, plan: Plan, rank: int) -> tuple[list[int], list[int]]:
     """When the host of `rank` issues each op of a scenario's plan, and when it ends, in ns."""
     return moments(
-        plan, cluster_of(scenario), variation_of(scenario), rank, engine=scenario.run.engine
+        plan,
+        cluster_of(scenario),
+        variation_of(scenario),
+        rank,
+        engine=scenario.run.engine,
+        arrivals=scenario.run.arrivals or "barrier",
     )
 
 

@@ -178,7 +178,8 @@ class RunSection:
     `slow_links`: `nodeNODE:SHARE` or `RANK:SHARE,…`, the share of its rate that the network of a node,
     or the link of a rank inside its node, has left. `jitter`: relative spread of each kernel on each
     rank (lognormal), `network_jitter` of each collective, both drawn from `seed`. `allocator`:
-    caching follows what PyTorch's caching allocator reserves.
+    caching follows what PyTorch's caching allocator reserves. `arrivals`: ring follows the messages
+    of collectives that run as a ring, barrier (else) lets them begin when all ranks have come.
     """
 
     steps: int = 1
@@ -187,6 +188,7 @@ class RunSection:
     stragglers: str = ""
     jitter: float = 0.0
     allocator: str | None = None
+    arrivals: str | None = None
     slow_links: str | None = None
     network_jitter: float | None = None
 

@@ -9,6 +9,8 @@ from typing import Any, Final
 import dash_mantine_components as dmc
 from dash import html
 
+from zerosim.collectives import COLLECTIVES
+from zerosim.engine import ARRIVALS
 from zerosim.hardware import GENERATIONS, MACHINES
 from zerosim.memory.conventions import CONVENTIONS
 from zerosim.scenario import PRESETS, Scenario, load_scenario, workload_of
@@ -89,6 +91,16 @@ FIELDS: Final = (
         "cluster.serial_communicators",
         "whether collectives of a communicator run one at a time; none: as the machine",
         choices=(True, False),
+    ),
+    Listed(
+        "cluster.collectives",
+        "model of a collective's time; none: the machine's",
+        choices=tuple(COLLECTIVES),
+    ),
+    Listed(
+        "run.arrivals",
+        "whether a collective waits for all ranks, or a ring hands on what has come",
+        choices=tuple(ARRIVALS),
     ),
     Listed("run.stragglers", "ranks that compute longer, as RANK:FACTOR, e.g. 3:1.3"),
     Listed(
