@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from zerosim.cli.output import print_rows
 from zerosim.cli.states import stage_records
 from zerosim.engine import ALLOCATORS
-from zerosim.errors import ScenarioError
 from zerosim.memory.footprint import Footprint, footprints, heaviest
 from zerosim.memory.reserved import Reserved, reserved
 from zerosim.plan import Plan
 from zerosim.scenario import Scenario, cluster_of, convention_of, moments_of, plan_of, workload_of
-from zerosim.scenario.fit import Largest, largest
+from zerosim.scenario.fit import Largest, largest, steady
 from zerosim.units import format_bytes, format_count
 
 MAX_RANK_ROWS: Final = 8
@@ -22,7 +20,7 @@ MAX_RANK_ROWS: Final = 8
 
 def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
     """What `--json` prints; figures are those of the ranks that hold most, a steady step included."""
-    (scenario, plan), device = _steady(scenario), cluster_of(scenario).device
+    (scenario, plan), device = steady(scenario), cluster_of(scenario).device
     workload, convention = workload_of(scenario), convention_of(scenario)
     every = footprints(plan)
     most = max(every, key=lambda f: f.peak_bytes)
@@ -65,18 +63,6 @@ def holding_record(scenario: Scenario, *, batch: bool) -> dict[str, Any]:
         "ranks": [_ranks(footprint) for footprint in every],
         "checkpointing": scenario.workload.checkpointing,
     }
-
-
-def _steady(scenario: Scenario) -> tuple[Scenario, Plan]:
-    """With enough steps that one is steady, unless that is more than can be planned."""
-    plan = plan_of(scenario)
-    if plan.steady_from <= scenario.run.steps:
-        return scenario, plan
-    longer = replace(scenario, run=replace(scenario.run, steps=plan.steady_from))
-    try:
-        return longer, plan_of(longer)
-    except ScenarioError:
-        return scenario, plan
 
 
 def _cached(scenario: Scenario, plan: Plan, rank: int, limit_bytes: int) -> Reserved:

@@ -1,4 +1,4 @@
-"""What fits a device: the most layers, or the largest micro-batch."""
+"""What a scenario holds at most: a steady step of it, and the most layers or micro-batch that fit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zerosim.errors import InputError
+from zerosim.errors import InputError, ScenarioError
+from zerosim.plan import Plan
+from zerosim.scenario.build import plan_of
 from zerosim.scenario.scenario import Scenario
 
 
@@ -22,6 +24,18 @@ class Largest:
     scenario: Scenario | None
     bounded: bool = False
     scales: bool = True
+
+
+def steady(scenario: Scenario) -> tuple[Scenario, Plan]:
+    """With enough steps that one is steady, unless that is more than can be planned; and its plan."""
+    plan = plan_of(scenario)
+    if plan.steady_from <= scenario.run.steps:
+        return scenario, plan
+    longer = replace(scenario, run=replace(scenario.run, steps=plan.steady_from))
+    try:
+        return longer, plan_of(longer)
+    except ScenarioError:
+        return scenario, plan
 
 
 def largest(

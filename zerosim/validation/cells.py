@@ -71,6 +71,10 @@ class Cells:
         shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
         return MeasurementError(f"row {self.row_id}: {column} is '{shown}': {remedy}")
 
+    def refused(self, why: str) -> MeasurementError:
+        """The sentence that leaves the row out."""
+        return MeasurementError(f"row {self.row_id}: {why}")
+
 
 def read_cells(path: Path, *, columns: Iterable[str] = ()) -> tuple[Cells, ...]:
     """All rows of a CSV file with a header. Blank cells are left out, rows without id are numbered.

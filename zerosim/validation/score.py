@@ -70,7 +70,11 @@ def null_ratio(row: Scored) -> float | None:
 
 def errors(rows: Sequence[Scored], ratio: Ratio = model_ratio) -> Errors | None:
     """Errors of `rows`, each source with the same weight in all; None if there is nothing to score."""
-    pairs = [(row.source_id, found) for row in rows if (found := ratio(row)) is not None]
+    return weighed([(row.source_id, x) for row in rows if (x := ratio(row)) is not None])
+
+
+def weighed(pairs: Sequence[tuple[str, float]]) -> Errors | None:
+    """Errors of (source, ln(predicted / measured)), each source with the same weight in all."""
     if not pairs:
         return None
     of_source = Counter(source for source, _ in pairs)
