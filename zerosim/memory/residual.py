@@ -86,6 +86,13 @@ def deepspeed_zero2(n_params: int, n_ranks: int, *, offload: bool = False) -> in
     return 2 * n_params + (0 if offload else math.floor(Fraction(18 * n_params, n_ranks)))
 
 
+def deepspeed_zero2_printed(n_params: int, n_ranks: int, *, offload: bool = False) -> int:
+    """The same as DeepSpeed's docs (code-docs/source/memory.rst) still print it: 4Ψ + 16Ψ/N."""
+    if offload:
+        return 2 * n_params
+    return 4 * n_params + math.floor(Fraction(16 * n_params, n_ranks))
+
+
 def deepspeed_zero3(n_params: int, n_ranks: int, largest_layer: int, offload: str = "none") -> int:
     """Device bytes by DeepSpeed's `estimate_zero3_model_states_mem_needs`.
 

@@ -106,6 +106,10 @@ def _zero1(row: StepRow) -> Choice:
     return Choice("zero1", {}, {"dtype": compute_dtype(row)})
 
 
+def _internevo(row: StepRow) -> Choice:
+    return _fsdp1(row) if row.zero_stage == 3 else _zero1(row)  # noqa: PLR2004 - the ZeRO stage
+
+
 def _one_bucket(row: StepRow) -> Choice:
     every = 4 * int(row.sizes.params)
     return Choice("ddp", {"bucket_cap_mb": every / 2**20}, {"dtype": compute_dtype(row)})
@@ -138,7 +142,9 @@ ENGINES: Final = (
     Engine(("torchtitan fsdp1",), _fsdp1, "torchtitan before fully_shard"),
     Engine(("torchtitan", "fsdp2", "fully_shard"), _fsdp2, "torch's fully_shard"),
     Engine(("lit-gpt", "fabric"), _accumulating, "Fabric accumulates under no_sync"),
-    Engine(("internevo",), _zero1, "optimizer states sharded, parameters gathered after"),
+    Engine(
+        ("internevo",), _internevo, "FSDP1, or optimizer states sharded, parameters gathered after"
+    ),
     Engine(("llm.c",), _zero1, "gradients reduce-scattered by layer, parameters gathered after"),
     Engine(("megatron-lm",), _one_bucket, "its local DDP reduces once, after the backward"),
     Engine(("deepspeed",), _deepspeed, "DeepSpeed's engine of that stage"),

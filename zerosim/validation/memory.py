@@ -100,7 +100,8 @@ def memory_scores(rows: Iterable[Cells]) -> MemoryScores:
             continue
         scores += [one for one in found if isinstance(one, MemoryScore)]
         fits += [one for one in found if isinstance(one, FitScore)]
-    filled = Counter(column for one in (*scores, *fits) for column, _, _ in one.defaults)
+    every: list[MemoryScore | FitScore] = [*scores, *fits]
+    filled = Counter(column for one in every for column, _, _ in one.defaults)
     return MemoryScores(
         rows=tuple(scores),
         fits=tuple(fits),
@@ -153,7 +154,8 @@ def _fits(read: MemoryRow, row: Corrected) -> tuple[FitScore, ...]:
 
 
 def _splits(scores: Sequence[MemoryScore], fits: Sequence[FitScore]) -> tuple[SplitErrors, ...]:
-    named = dict.fromkeys(("calib", "test", *(one.split for one in (*scores, *fits))))
+    splits = [*(one.split for one in scores), *(one.split for one in fits)]
+    named = dict.fromkeys(("calib", "test", *splits))
     found = []
     for split in named:
         own = [(one.source_id, one.ln_ratio) for one in scores if one.split == split]

@@ -10,10 +10,15 @@ from zerosim.memory.conventions import CONVENTIONS, Convention
 from zerosim.memory.footprint import heaviest
 from zerosim.memory.overheads import CONTEXT_BYTES, cublas_bytes, nccl_bytes
 from zerosim.memory.reserved import reserved
-from zerosim.memory.residual import deepspeed_zero2, deepspeed_zero3
+from zerosim.memory.residual import (
+    deepspeed_zero2,
+    deepspeed_zero2_printed,
+    deepspeed_zero3,
+)
 from zerosim.memory.states import largest_model, states
 from zerosim.scenario import moments_of
 from zerosim.scenario.fit import steady
+from zerosim.validation.architectures import architectures
 from zerosim.validation.cells import Cells
 from zerosim.validation.memory_rows import MemoryRow
 from zerosim.validation.memory_scenarios import Ran, ran
@@ -68,9 +73,7 @@ def _reserved_bytes(found: Ran, limit_bytes: int | None) -> int:
 def _states(cells: Cells) -> tuple[int, tuple[Default, ...]]:
     precision = cells.text("precision") or ""
     convention = CONVENTIONS["adam-fp32" if precision.lower() == "fp32" else "paper"]
-    found = states(
-        _params(cells), convention, _stage(cells), cells.whole("n_gpus") or 1
-    )
+    found = states(_params(cells), convention, _stage(cells), cells.whole("n_gpus") or 1)
     return found.nbytes, _named(convention, precision)
 
 
@@ -78,12 +81,16 @@ def _estimate(cells: Cells) -> tuple[int, tuple[Default, ...]]:
     n_params, n_ranks, stage = _params(cells), cells.needed("n_gpus"), _stage(cells)
     offload = cells.text("offload") or "no"
     if stage == 2:  # noqa: PLR2004 - the ZeRO stage
-        return deepspeed_zero2(n_params, n_ranks, offload=offload != "no"), ()
+        printed = "memory.rst" in (cells.text("source") or "")
+        form = deepspeed_zero2_printed if printed else deepspeed_zero2
+        return form(n_params, n_ranks, offload=offload != "no"), ()
+    largest = cells.whole("largest_layer")
+    if largest is None:
+        raise cells.refused(
+            "the estimate depends on the largest layer, which the row does not give"
+        )
     kept = {"no": "none", "optimizer": "optimizer"}.get(offload, "all")
-    if kept == "all":
-        raise cells.refused("only the largest layer stays on the device, which the row does not give")
-    why = "the row does not say how large the largest layer is"
-    return deepspeed_zero3(n_params, n_ranks, 0, kept), (Default("largest layer", "0", why),)
+    return deepspeed_zero3(n_params, n_ranks, largest, kept), ()
 
 
 def _largest(cells: Cells) -> tuple[int, tuple[Default, ...]]:
@@ -104,8 +111,9 @@ def _largest(cells: Cells) -> tuple[int, tuple[Default, ...]]:
 
 
 def _params(cells: Cells) -> int:
-    found = cells.positive("params")
-    if found is None:
+    known = architectures().get((cells.text("model_id") or "").lower(), {})
+    found = cells.positive("params") or float(known.get("params") or 0)
+    if not found:
         raise cells.refused("params is blank: give the parameter count")
     return round(found)
 

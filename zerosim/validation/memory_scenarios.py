@@ -16,8 +16,11 @@ from zerosim.validation.steps import simulated
 
 _TORCH: Final = ("ddp", "fsdp1", "fsdp2", "zero-redundancy")
 """Schedules whose engines leave the optimizer to torch.optim, which is foreach on GPUs."""
+_TITAN: Final = (
+    ("rs_dtype", "fp32", "torchtitan's mixed_precision_reduce"),
+    ("act_ckpt_note", "per-op", "selective_ac_option of torchtitan's llama configurations"),
+)
 _GPU: Final = "A100-SXM-80GB"
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,9 @@ def ran(row: Corrected) -> Ran:
     if foreach and "foreach" not in row.numerics:
         defaults.append(Default("foreach", "true", "what torch.optim does on GPUs"))
     numerics = {"foreach": foreach, **row.numerics}
+    # What one micro-batch adds to another is there from the second on.
+    alike = min(2, scenario.workload.micro_batches)
+    scenario = replace(scenario, workload=replace(scenario.workload, micro_batches=alike))
     words = [f"schedule.{name}={value}" for name, value in row.schedule.items()]
     words += [f"numerics.{name}={value}" for name, value in numerics.items()]
     try:
@@ -62,6 +68,11 @@ def _completed(cells: Cells) -> tuple[Cells, list[Default]]:
     if "grad_accum" not in filled:
         filled["grad_accum"] = "1"
         defaults.append(Default("grad_accum", "1", "not stated"))
+    if "torchtitan" in filled.get("framework", ""):
+        for column, value, why in _TITAN:
+            if column not in filled:
+                filled[column] = value
+                defaults.append(Default(column, value, why))
     if filled.get("precision", "").startswith("fp8"):
         filled["precision"] = "bf16"
         defaults.append(

@@ -15,15 +15,15 @@ from zerosim.validation.rows import Default
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Of the rows of a source with `words` in a column: cells that are otherwise, and options.
+    """Of the rows of a source with all `words` in their columns: cells that are otherwise, and options.
 
     `cells` replace the row's, `times` multiplies what was measured; `schedule` and `numerics` are
-    fields of the scenario.
+    fields of the scenario. `where` it is said.
     """
 
     source_id: str
     where: str
-    words: tuple[str, str] = ("", "")
+    words: tuple[tuple[str, str], ...] = ()
     cells: Mapping[str, str] = field(default_factory=dict)
     times: float = 1.0
     schedule: Mapping[str, Any] = field(default_factory=dict)
@@ -31,8 +31,7 @@ class Said:
 
     def of(self, cells: Cells) -> bool:
         """Whether the row is one of them."""
-        column, word = self.words
-        own = not column or word in (cells.text(column) or "")
+        own = all(word in (cells.text(column) or "") for column, word in self.words)
         return cells.text("source_id") == self.source_id and own
 
 
@@ -43,14 +42,14 @@ SAID: Final = (
     Said(
         "minitrainbench",
         f"{_MINI}/deepspeed_benchmark.py",
-        ("framework", "DeepSpeed"),
+        (("framework", "DeepSpeed"),),
         schedule=_DS_OPTIONS,
         numerics={"foreach": True},
     ),
     Said(
         "minitrainbench",
         f"{_MINI}/deepspeed_benchmark.py",
-        ("sharding", "zero3"),
+        (("sharding", "zero3"),),
         schedule={
             "stage3_prefetch_bucket_size": 50_000_000,
             "stage3_param_persistence_threshold": 100_000,
@@ -59,20 +58,39 @@ SAID: Final = (
     Said(
         "minitrainbench",
         f"{_MINI}/strategy.py",
-        ("framework", "FSDP1"),
+        (("framework", "FSDP1"),),
         schedule={"use_orig_params": True},
+    ),
+    Said(
+        "minitrainbench",
+        f"{_MINI}/strategy.py: one rank is not wrapped",
+        (("sharding", "ddp"), ("n_gpus", "1")),
+        schedule={"gradient_as_bucket_view": True},
     ),
     Said(
         "torchtitan-pr165",
         f"{_TITAN}: percent of 95.0396 GiB",
-        ("compile", "no"),
+        (("compile", "no"),),
         times=0.950396,
     ),
     Said(
         "torchtitan-pr165",
         f"{_TITAN}: peak reserved",
-        ("compile", "yes"),
+        (("compile", "yes"),),
         cells={"mem_kind": "peak reserved"},
+    ),
+    Said(
+        "deepspeed-estimator",
+        "deepspeedai/DeepSpeed@edaa722:docs/code-docs/source/memory.rst: 32M largest layer params",
+        (("model_id", "t5-3b"),),
+        cells={"largest_layer": "32000000"},
+    ),
+    Said(
+        "torchtitan-h100",
+        "pytorch/torchtitan@b5bcd76:benchmarks/llama3_h100_202412_torchtitan.md: Table 2 is FSDP and "
+        "context parallel, of 2, 4 and 8",
+        (("locator", "Table 2"),),
+        cells={"cp": "2"},
     ),
     Said(
         "bigscience-1b3",
@@ -94,14 +112,15 @@ class Corrected:
 
 
 def corrected(cells: Cells) -> Corrected:
-    """What the source of a row says beyond it."""
+    """What the source of a row says beyond it; a row marked `corrected` has its cells as they are."""
     schedule: dict[str, Any] = {}
     numerics: dict[str, Any] = {}
     notes: list[Default] = []
     for said in (said for said in SAID if said.of(cells)):
-        changes = dict(said.cells)
+        as_it_is = cells.text("corrected") == "yes"
+        changes = {} if as_it_is else dict(said.cells)
         measured = cells.positive("mem_gib")
-        if said.times != 1 and measured is not None:
+        if said.times != 1 and measured is not None and not as_it_is:
             changes["mem_gib"] = f"{measured * said.times:.4f}"
         cells = replace(cells, filled={**cells.filled, **changes})
         schedule |= said.schedule
