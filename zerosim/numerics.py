@@ -15,6 +15,12 @@ _QUANTIZED: Final = ("adam8bit",)
 """Optimizers that keep a byte a moment, whatever the dtype (arXiv 2110.02861)."""
 _AT_ONCE: Final = ("adam", "adamw")
 """Optimizers whose foreach form holds the square roots of all second moments at once."""
+_FOREACH: Final = {"sgd": 3, "momentum": 8, "adam": 18, "adamw": 20}
+"""Numbers a parameter that torch 2.13's foreach optimizers read and write (torch.optim._multi_tensor_*).
+
+Adam: lerp_ 3, mul_ 2, addcmul_ 3, sqrt 2, div_ 2, add_ 2, addcdiv_ 4; adamw: mul_ 2 before. Momentum: mul_
+2, add_ 3, add_ 3. SGD: add_ 3.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,8 @@ class Numerics:
     them; `reduce_dtype`: as they are reduced and kept (empty: grad_dtype); `storage_dtype`: as
     parameters are stored (empty: dtype); `master`: whether there is that float32 copy, which torch's
     own optimizers do not make: without it the moments have the storage's dtype; `foreach`: whether
-    an update works on all parameters at once, as torch's do on GPUs unless fused. FSDP2's mixed precision stores float32, computes in bfloat16.
+    an update works on all parameters at once, as torch's do on GPUs unless fused; `clipping`: whether
+    gradients are clipped by their norm before it (engines that always do, do anyway). FSDP2's mixed precision stores float32, computes in bfloat16.
     bfloat16 or float16 with Adam is the ZeRO paper's 2 + 2 + 12 bytes (arXiv 1910.02054 §3.1),
     float32 with Adam 4 + 4 + 8.
     """
@@ -37,6 +44,7 @@ class Numerics:
     storage_dtype: str = ""
     master: bool = True
     foreach: bool = False
+    clipping: bool = False
 
     def __post_init__(self) -> None:
         """Fill in what is empty; refuse unknown names."""
@@ -90,5 +98,11 @@ class Numerics:
 
     @property
     def update_bytes(self) -> int:
-        """Bytes that one parameter's optimizer step reads and writes (gradient, states, parameter)."""
+        """Bytes that one parameter's optimizer step reads and writes (gradient, states, parameter).
+
+        Fused it is one kernel. With `foreach` it is several, each over all parameters.
+        """
+        if self.foreach and self.optimizer in _FOREACH:
+            copied = self.storage_bytes if self._state > self.storage_bytes else 0
+            return _FOREACH[self.optimizer] * self._state + copied
         return self.reduce_bytes + 2 * self.optimizer_bytes + self.storage_bytes

@@ -53,6 +53,19 @@ def test_an_adam_step_touches_28_bytes_a_parameter_in_sixteen_bit() -> None:
     assert PAPER.update_bytes == 28
 
 
+def test_a_foreach_adamw_touches_80_bytes_a_float32_parameter() -> None:
+    # mul 2, lerp 3, mul 2, addcmul 3, sqrt 2, div 2, add 2, addcdiv 4: 20 numbers, 2.9 times the 7 of one kernel.
+    plain = Numerics("float32", "float32", "adamw", foreach=True)
+    assert plain.update_bytes == 20 * 4
+    # A 16-bit parameter beside its master is written, too.
+    assert Numerics("bfloat16", "float32", "adamw", foreach=True).update_bytes == 20 * 4 + 2
+    assert Numerics("float32", "float32", "sgd", foreach=True).update_bytes == 12
+
+
+def test_a_fused_adam_step_with_float32_gradients_touches_30_bytes_a_parameter() -> None:
+    assert Numerics("bfloat16", "float32", "adam").update_bytes == 30
+
+
 # A1-A4 of the check cases: 16Ψ, 4Ψ + 12Ψ/N, 2Ψ + 14Ψ/N, 16Ψ/N.
 @pytest.mark.parametrize(
     ("n_params", "n_ranks", "zero", "gigabytes"),

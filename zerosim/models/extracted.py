@@ -22,7 +22,7 @@ from zerosim.models.fields import (
     whole_of,
 )
 from zerosim.units import dtype_bytes
-from zerosim.workload import Layer, Module, Parameter, Unit, Workload
+from zerosim.workload import Layer, Module, Parameter, Unit, Work, Workload
 
 FORMAT: Final = "zerosim-workload"
 VERSION: Final = 1
@@ -180,6 +180,7 @@ def _costs(entry: Mapping[str, Any], place: str, scale: _Scale) -> dict[str, Any
         "forward_workspace": max(0, _highest(entry, "forward_workspace", place, scale)),
         "backward_workspace": max(0, backward),
         "gone_early": min(kept, max(0, -backward)),
+        **_works(entry, place, scale, masked),
     }
     if scale.use.checkpointing == "none" or not at("inputs"):
         return costs
@@ -189,8 +190,29 @@ def _costs(entry: Mapping[str, Any], place: str, scale: _Scale) -> dict[str, Any
         "recompute_workspace": costs["forward_workspace"],
         "activations": min(kept, at("inputs")),
         "recompute_flops": costs["forward_flops"],
+        "recompute_work": costs.get("forward_work"),
         "recomputed": recomputed,
         "gone_early": min(recomputed, costs["gone_early"]),
+    }
+
+
+def _works(
+    entry: Mapping[str, Any], place: str, scale: _Scale, masked: int
+) -> dict[str, Work | None]:
+    """How many kernels, and what attention is of it, where the record says so (older ones do not).
+
+    A fused kernel's backward makes the scores again: 5 products against the forward's 2.
+    """
+    if "forward_kernels" not in entry:
+        return {}
+    forward, backward, attention = (
+        scale.at(entry.get(name), f"{place}.{name}")
+        for name in ("forward_kernels", "backward_kernels", "attention_flops")
+    )
+    attention = max(0, attention - masked)
+    return {
+        "forward_work": Work((), attention, forward),
+        "backward_work": Work((), 5 * attention // 2, backward),
     }
 
 

@@ -10,7 +10,7 @@ Elements of float32 in 16-bit training count twice. docs/compute.md has the tabl
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from zerosim.workload import Cost, Matmul, Work
@@ -118,6 +118,14 @@ class Kernels:
         steps = [s.backward for s in self._steps(module)]
         return self._cost(matmuls, attention, steps, [s.backward for s in _of(self.once, module)])
 
+    def forward_before(self, module: str) -> Cost:
+        """The forward but for a module: what follows the last tensor that a backward needs."""
+        return replace(
+            self,
+            steps=tuple(s for s in self.steps if s.module != module),
+            products=tuple(p for p in self.products if p.module != module),
+        ).forward()
+
     def scores_again(self) -> Cost:
         """What selective checkpointing computes again: an eager attention's forward."""
         scores = [s.forward for s in self.steps if s.name in SCORES]
@@ -156,6 +164,8 @@ def _of(parts: Iterable[Part], module: str | None) -> list[Part]:
     return [part for part in parts if module in (None, part.module)]
 
 
+LAST: Final = "mlp.down"
+"""The last module of a block: its product and the residual keep nothing that is not kept before."""
 ATTENTION: Final = "attention"
 SCORES: Final = ("scale", "mask", "softmax")
 
@@ -207,7 +217,7 @@ def gpt_steps(
         *([] if compiled else [residual("attention.out", hidden)]),
         norm("norm2", hidden, joins=compiled, adds=compiled),
         Step("gelu", "mlp.up", (1, 2 * ffn), (1, 3 * ffn)),
-        _last_residual("mlp.down", hidden, compiled=compiled),
+        _last_residual(LAST, hidden, compiled=compiled),
     ]
 
 
@@ -238,7 +248,7 @@ def llama_steps(
         # The gradients that gate and up hand to their common input.
         Step("join", "mlp.gate", backward=(1, 3 * hidden)),
         *gated,
-        _last_residual("mlp.down", hidden, compiled=compiled),
+        _last_residual(LAST, hidden, compiled=compiled),
     ]
 
 

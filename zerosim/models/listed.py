@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zerosim.errors import ScenarioError
-from zerosim.workload import Layer, Parameter, Unit, Workload
+from zerosim.workload import Layer, Parameter, Unit, Work, Workload
 
 
 def listed(
@@ -13,7 +13,8 @@ def listed(
 
     Layers are separated by `;` and may bear a name before `:`; their parameters, by `,`, are sizes
     or shapes. A forward is 2 FLOPs an element and token; a layer keeps `tokens` times the last
-    dimension of its first parameter for the backward, which takes twice the FLOPs.
+    dimension of its first parameter for the backward, which takes twice the FLOPs. Each matrix is one
+    matrix product forward and two backward, each vector a sum backward.
     Raises ScenarioError for text that does not read so.
     """
     units = tuple(
@@ -33,6 +34,7 @@ def listed(
 
 def _layer(unit: Unit, i: int, tokens: int, checkpointing: str) -> Layer:
     flops = 2 * unit.numel * tokens
+    matrices = sum(len(p.shape) > 1 for p in unit.parameters) or 1
     return Layer(
         unit.name,
         i,
@@ -40,6 +42,9 @@ def _layer(unit: Unit, i: int, tokens: int, checkpointing: str) -> Layer:
         2 * flops,
         activations=tokens * unit.parameters[0].shape[-1],
         recompute_flops=flops if checkpointing == "full" else 0,
+        forward_work=Work(kernels=matrices),
+        recompute_work=Work(kernels=matrices),
+        backward_work=Work(kernels=matrices + len(unit.parameters)),
     )
 
 

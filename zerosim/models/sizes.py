@@ -12,8 +12,10 @@ class Sizes:
     """Sizes of a transformer and its micro-batch. `llama` picks SwiGLU, RMSNorm and no biases.
 
     `checkpointed_layers`: `checkpointing` is of so many of the first blocks, None: of all.
-    `qkv_bias`: queries, keys and values of a llama have one nevertheless (Qwen2). `compiled`: by
-    torch.compile, which fuses kernels. `width`: bytes of an element.
+    `qkv_bias`: queries, keys and values of a llama have one nevertheless (Qwen2). `bias`:
+    Linears and norms of a gpt have one. `compiled`: by torch.compile, which fuses kernels.
+    `early_stop`: full checkpointing spares what follows the last tensor that was kept. `width`: bytes
+    of an element.
     """
 
     layers: int
@@ -31,6 +33,8 @@ class Sizes:
     checkpointing: str = "none"
     qkv_bias: bool = False
     checkpointed_layers: int | None = None
+    bias: bool = True
+    early_stop: bool = False
     compiled: bool = False
     width: int = 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zerosim.models.kernels import (
+    LAST,
     Attention,
     Kernels,
     Product,
@@ -15,6 +16,7 @@ from zerosim.models.kernels import (
     norm,
 )
 from zerosim.models.sizes import Sizes
+from zerosim.models.tensors import gpt_block, llama_block, root_of
 from zerosim.workload import Layer, Module, Parameter, Unit, Workload
 
 
@@ -24,8 +26,8 @@ def transformer(sizes: Sizes) -> Workload:
     Forward FLOPs of a block are 2·tokens·(its matrices) + 2·tokens·seq·hidden for causal attention;
     a backward is twice the forward (Megatron-LM's count). The head adds 2·tokens·hidden·vocab.
     """
-    block = _llama_block(sizes) if sizes.llama else _gpt_block(sizes)
-    root = _root(sizes)
+    block = llama_block(sizes) if sizes.llama else gpt_block(sizes)
+    root = root_of(sizes)
     return Workload(
         name="llama" if sizes.llama else "gpt",
         units=(Unit("root", root), *(Unit(str(i), block) for i in range(sizes.layers))),
@@ -145,11 +147,12 @@ def _blocks(sizes: Sizes, block: tuple[Parameter, ...]) -> tuple[Layer, ...]:
         "ops": _by_op(sizes, kept, flops),
         "full": (
             sizes.tokens * sizes.hidden,
-            flops,
+            flops - (2 * sizes.tokens * sizes.hidden * sizes.ffn if sizes.early_stop else 0),
             kept - sizes.tokens * sizes.hidden,
         ),
     }[sizes.checkpointing]
     recompute = {
+        "full": kernels.forward_before(LAST) if sizes.early_stop else forward,
         "selective": kernels.scores_again(),
         "ops": kernels.again_by_op(_spared(sizes)[1]),
     }.get(sizes.checkpointing, forward)
@@ -231,50 +234,3 @@ def _kept(sizes: Sizes) -> int:
     if not sizes.llama:
         return 17 * sizes.tokens * sizes.hidden
     return sizes.tokens * (6 * sizes.hidden + 2 * sizes.kv + 3 * sizes.ffn)
-
-
-def _root(sizes: Sizes) -> tuple[Parameter, ...]:
-    table = Parameter("embedding.weight", (sizes.vocab, sizes.hidden))
-    head = () if sizes.tied else (Parameter("head.weight", (sizes.vocab, sizes.hidden)),)
-    if sizes.llama:
-        return (table, Parameter("norm.weight", (sizes.hidden,)), *head)
-    return (
-        table,
-        Parameter("position.weight", (sizes.seq, sizes.hidden)),
-        *_norm("norm", sizes.hidden),
-        *head,
-    )
-
-
-def _gpt_block(sizes: Sizes) -> tuple[Parameter, ...]:
-    h, kv, f = sizes.hidden, sizes.kv, sizes.ffn
-    return (
-        *_norm("norm1", h),
-        *_linear("attention.qkv", h, h + 2 * kv),
-        *_linear("attention.out", h, h),
-        *_norm("norm2", h),
-        *_linear("mlp.up", h, f),
-        *_linear("mlp.down", f, h),
-    )
-
-
-def _llama_block(sizes: Sizes) -> tuple[Parameter, ...]:
-    h, kv, f = sizes.hidden, sizes.kv, sizes.ffn
-    return (
-        Parameter("norm1.weight", (h,)),
-        Parameter("attention.qkv.weight", (h + 2 * kv, h)),
-        *((Parameter("attention.qkv.bias", (h + 2 * kv,)),) if sizes.qkv_bias else ()),
-        Parameter("attention.out.weight", (h, h)),
-        Parameter("norm2.weight", (h,)),
-        Parameter("mlp.gate.weight", (f, h)),
-        Parameter("mlp.up.weight", (f, h)),
-        Parameter("mlp.down.weight", (h, f)),
-    )
-
-
-def _linear(name: str, inputs: int, outputs: int) -> tuple[Parameter, Parameter]:
-    return Parameter(f"{name}.weight", (outputs, inputs)), Parameter(f"{name}.bias", (outputs,))
-
-
-def _norm(name: str, hidden: int) -> tuple[Parameter, Parameter]:
-    return Parameter(f"{name}.weight", (hidden,)), Parameter(f"{name}.bias", (hidden,))

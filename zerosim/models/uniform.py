@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zerosim.workload import Layer, Parameter, Unit, Workload
+from zerosim.workload import Layer, Parameter, Unit, Work, Workload
 
 
 def uniform(
@@ -17,7 +17,8 @@ def uniform(
     """`layers` layers of hidden² parameters, and hidden with `bias`; a forward is 2·hidden²·tokens FLOPs.
 
     A layer keeps its input for the backward (tokens · hidden elements), which takes twice the FLOPs;
-    full checkpointing can drop no more, but computes the layer again.
+    full checkpointing can drop no more, but computes the layer again. The backward is two matrix
+    products, and a sum for the bias.
     """
     weight = Parameter("weight", (hidden, hidden))
     parameters = (weight, Parameter("bias", (hidden,))) if bias else (weight,)
@@ -33,6 +34,7 @@ def uniform(
                 2 * flops,
                 activations=tokens * hidden,
                 recompute_flops=flops if checkpointing == "full" else 0,
+                backward_work=Work(kernels=3 if bias else 2),
             )
             for i in range(layers)
         ),

@@ -90,6 +90,8 @@ def _workload(scenario: Scenario) -> Workload:
             attention=w.attention,
             checkpointing=w.checkpointing,
             checkpointed_layers=w.checkpointed_layers,
+            early_stop=w.early_stop,
+            bias=_or(w.bias, True),
             compiled=w.compile,
             width=dtype_bytes(scenario.numerics.dtype),
         )
@@ -107,6 +109,7 @@ def numerics_of(scenario: Scenario) -> Numerics:
         storage_dtype=_or(n.storage_dtype, ""),
         master=_or(n.master, True),
         foreach=_or(n.foreach, False),
+        clipping=_or(n.clipping, False),
     )
 
 

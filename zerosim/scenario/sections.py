@@ -30,6 +30,8 @@ class WorkloadSection:
     ops keeps what attention and every second matrix product give (torchtitan's selective by op).
     `record`: what `zerosim extract` wrote about the model `extracted`. `bias`: whether the layers of
     `uniform` have one (else true). `compile`: torch.compile, which fuses kernels of gpt and llama.
+    `early_stop`: what full checkpointing computes again ends with the last tensor that was kept, as
+    torch's does unless it is reentrant: the last matrix product of a block is spared.
     """
 
     model: str = "uniform"
@@ -49,6 +51,7 @@ class WorkloadSection:
     attention: str = "flash"
     checkpointing: str = "none"
     checkpointed_layers: int | None = None
+    early_stop: bool = False
     compile: bool = False
     record: dict[str, Any] | None = None
 
@@ -62,7 +65,7 @@ class WorkloadSection:
         _one_of("model", self.model, MODELS)
         _one_of("attention", self.attention, ATTENTIONS)
         _one_of("checkpointing", self.checkpointing, CHECKPOINTING)
-        if self.bias is not None and self.model != "uniform":
+        if self.bias is not None and self.model not in ("uniform", "gpt"):
             raise ScenarioError(
                 f"workload.bias is {str(self.bias).lower()}, but model '{self.model}' has its own "
                 "biases: leave it out, or take the model uniform"
@@ -71,6 +74,11 @@ class WorkloadSection:
             raise ScenarioError(
                 f"workload.checkpointing is ops, but the layers of model '{self.model}' are one "
                 "product each: give none or full"
+            )
+        if self.early_stop and self.model not in COMPILED:
+            raise ScenarioError(
+                f"workload.early_stop is true, but a layer of model '{self.model}' is computed again as "
+                f"a whole: leave it out, or take {' or '.join(COMPILED)}"
             )
         if self.compile and self.model not in COMPILED:
             raise ScenarioError(
@@ -156,7 +164,8 @@ class NumericsSection:
 
     `reduce_dtype`: gradients as reduced (else grad_dtype); `storage_dtype`: parameters as stored
     between steps (else dtype); `master`: whether 16-bit parameters have a float32 copy (else true);
-    `foreach`: whether an update works on all parameters at once, with a temporary (else false).
+    `foreach`: whether an update works on all parameters at once, with a temporary (else false);
+    `clipping`: whether gradients are clipped by their norm (else false, but where an engine always does).
     `convention`: a byte convention, which sets all of them but those that
     are given beside it.
     """
@@ -168,6 +177,7 @@ class NumericsSection:
     convention: str | None = None
     master: bool | None = None
     foreach: bool | None = None
+    clipping: bool | None = None
     optimizer: str = "adam"
 
 

@@ -12,6 +12,7 @@ from zerosim.partition import padded
 from zerosim.plan import Allocation, Axis, Plan, PlanWriter
 from zerosim.schedules import layers
 from zerosim.schedules.layers import gradient_order
+from zerosim.schedules.norm import clipped
 from zerosim.workload import Layer, Workload
 
 
@@ -239,6 +240,8 @@ def reduce_scatter(
 
 def update(draft: Draft, elements: int, *, after: Iterable[int], frees: tuple[str, ...]) -> int:
     """OPT: steps the optimizer for the `elements` this rank owns and drops the gradients."""
+    nbytes = elements * draft.numerics.reduce_bytes
+    after = clipped(draft.writer, draft.numerics, nbytes, after=after, group="world")
     return draft.writer.compute(
         Kind.OPTIMIZER,
         "",

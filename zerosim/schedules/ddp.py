@@ -20,6 +20,7 @@ from zerosim.plan import Allocation, Axis, Plan, PlanWriter, spread
 from zerosim.schedules import layers, reducer
 from zerosim.schedules.arrival import arrived
 from zerosim.schedules.ddp_options import DdpOptions
+from zerosim.schedules.norm import clipped
 from zerosim.schedules.reducer import Bucket, Launches, Stretch
 from zerosim.workload import Workload
 
@@ -145,6 +146,8 @@ class Draft:
         `loads`: parameters that each rank updates, if not all of them.
         """
         width = self.numerics.update_bytes
+        nbytes = self.workload.n_params * self.numerics.reduce_bytes
+        self.waits = clipped(self.writer, self.numerics, nbytes, after=self.waits, group=None)
         op = self.writer.compute(
             Kind.OPTIMIZER,
             "",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, PlanWriter, spread
+from zerosim.schedules.norm import clipped
 from zerosim.units import dtype_bytes
 
 
@@ -181,10 +182,19 @@ class FlatOps:
         """OPT of the `loads[rank]` elements that each rank owns; drops the gradients."""
         moved = [n * self.numerics.update_bytes for n in loads]
         kept = (*self.whole.values(), *self.shards.values())
+        gradients = [n * self.numerics.reduce_bytes for n in loads]
+        after = clipped(
+            self.writer,
+            self.numerics,
+            max(gradients),
+            after=self.waits(),
+            group=self.mesh.group if self.mesh.sharded else None,
+            nbytes_by_rank=spread(gradients) if min(gradients) < max(gradients) else None,
+        )
         op = self.writer.compute(
             Kind.OPTIMIZER,
             "",
-            after=self.waits(),
+            after=after,
             memory_bytes=max(moved),
             memory_bytes_by_rank=spread(moved) if min(moved) < max(moved) else None,
             frees=tuple(gradient.key for gradient in kept),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from zerosim.kinds import Kind
+from zerosim.numerics import Numerics
 from zerosim.plan import ByRank, PlanWriter
 
 FLOAT32: Final = 4
@@ -38,3 +39,51 @@ def gradient_norm(
         memory_bytes_by_rank=nbytes_by_rank,
     )
     return scalar(writer, "norm", after=(own,))
+
+
+def clipped(
+    writer: PlanWriter,
+    numerics: Numerics,
+    nbytes: int,
+    *,
+    after: Iterable[int],
+    group: str | None,
+    nbytes_by_rank: ByRank | None = None,
+) -> tuple[int, ...]:
+    """Gradients clipped by their norm, if the numerics say so; returns what the update waits for.
+
+    Each rank reads its gradients of so many bytes; their sums of squares are all-reduced in `group`
+    (None: every rank has all of them); they are read and written once more. As torch's
+    clip_grad_norm_ and FSDP's: the host does not wait.
+    """
+    if not numerics.clipping:
+        return tuple(after)
+    own = writer.compute(
+        Kind.OTHER,
+        "norm",
+        name="norm",
+        after=after,
+        memory_bytes=nbytes,
+        memory_bytes_by_rank=nbytes_by_rank,
+    )
+    if group is not None:
+        own = writer.collective(
+            Kind.ALL_REDUCE,
+            "norm",
+            elements=1,
+            dtype="float32",
+            after=(own,),
+            stream="compute",
+            group=group,
+            communicator=group,
+        )
+    both = None if nbytes_by_rank is None else tuple((n, 2 * own_) for n, own_ in nbytes_by_rank)
+    clip = writer.compute(
+        Kind.OTHER,
+        "clip",
+        name="clip",
+        after=(own,),
+        memory_bytes=2 * nbytes,
+        memory_bytes_by_rank=both,
+    )
+    return (clip,)

@@ -41,6 +41,10 @@ class _Context:
     attention: bool = False
 
 
+_ATTENTION_BACKWARD: Final = 3
+"""Kernels of FlashAttention-2's backward: rows of output · gradient, the main one, a cast."""
+
+
 class Counter(TorchDispatchMode):
     """Counts while it is active; `segments` is the answer."""
 
@@ -118,10 +122,12 @@ class Counter(TorchDispatchMode):
         if packet in flop_registry:
             flops = 0 if context.attention else flop_registry[packet](*args, **kwargs, out_val=out)
             self._add(context.call, flops)
+            context.segment.kernels[self._in_backward] += not context.attention
         elif not func.is_view and packet.__name__ not in _NO_TRAFFIC and not context.attention:
             touched = (out, out) if packet.__name__ in _ROWS else (args, kwargs, out)
             nbytes = sum(t.numel() * t.element_size() for t in _tensors(touched))
             context.segment.traffic_bytes[self._in_backward] += nbytes
+            context.segment.kernels[self._in_backward] += 1
         self._live.see(_tensors(out))
         if self._in_backward:
             last = context.segment is self._contexts[-1].segment
@@ -133,7 +139,11 @@ class Counter(TorchDispatchMode):
     @contextmanager
     def attention(self, flops: int, masked_flops: int, *, backward: bool) -> Iterator[None]:
         """One call of attention, counted as a whole: what runs inside is not counted again."""
-        call = self._context().call
+        context = self._context()
+        call, segment = context.call, context.segment
+        segment.attention_flops += flops
+        segment.kernels[0] += 1
+        segment.kernels[1] += _ATTENTION_BACKWARD if backward else 0
         call.forward_flops += flops
         call.masked_flops += masked_flops
         if backward:

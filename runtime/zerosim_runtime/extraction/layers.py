@@ -75,6 +75,9 @@ def layer_record(segment: Segment, unit: Wrapped, dtype: torch.dtype) -> Json:
         "inputs": segment.inputs,
         "forward_elements": -(-segment.traffic_bytes[0] // width),
         "backward_elements": -(-segment.traffic_bytes[1] // width),
+        "forward_kernels": segment.kernels[0],
+        "backward_kernels": segment.kernels[1],
+        "attention_flops": segment.attention_flops,
         "modules": _modules(calls, unit),
     }
 
@@ -139,6 +142,8 @@ def _sum(parts: Sequence[Segment], like: Segment) -> Segment:
         used=set().union(*(part.used for part in parts)),
         kept=dict(kept),
         traffic_bytes=[sum(part.traffic_bytes[i] for part in parts) for i in (0, 1)],
+        kernels=[sum(part.kernels[i] for part in parts) for i in (0, 1)],
+        attention_flops=sum(part.attention_flops for part in parts),
         peak_bytes=[max(part.peak_bytes[i] for part in parts) for i in (0, 1)],
         gradient_bytes=sum(part.gradient_bytes for part in parts),
     )

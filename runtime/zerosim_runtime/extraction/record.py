@@ -30,7 +30,9 @@ _PASSES: Final = (1, 2, 3)
 """Two points make a line, the third says whether it is one."""
 _FIXED: Final = ("name", "parameters")
 """What does not grow with a batch."""
-_ESTIMATES: Final = ("forward_elements", "backward_elements")
+_ESTIMATES: Final = (
+    *("forward_elements", "backward_elements", "forward_kernels", "backward_kernels"),
+)
 """With a batch of 1 kernels are left out that add up over it: a line through 2 and 3 will do."""
 _SCRATCH: Final = ("forward_workspace", "backward_workspace", "unsaved_workspace")
 

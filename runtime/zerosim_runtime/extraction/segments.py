@@ -27,7 +27,8 @@ class Segment:
     """A stretch of the forward inside one unit; `call` tells two calls of one unit apart.
 
     `kept`: elements saved for the backward, by dtype. `traffic_bytes`: read and written beside the
-    matrix products (forward, backward). `inputs`: elements that come into the unit. `peak_bytes`: the
+    matrix products (forward, backward), by so many `kernels`, matrix products included, in which
+    attention is one and its FLOPs are `attention_flops`. `inputs`: elements that come into the unit. `peak_bytes`: the
     most that is alive while it runs (forward, backward), parameters, inputs and what the backward
     of others has made of gradients apart; `gradient_bytes`: what its own makes.
     """
@@ -38,6 +39,8 @@ class Segment:
     used: set[int] = field(default_factory=set)
     kept: dict[torch.dtype, int] = field(default_factory=dict)
     traffic_bytes: list[int] = field(default_factory=lambda: [0, 0])
+    kernels: list[int] = field(default_factory=lambda: [0, 0])
+    attention_flops: int = 0
     inputs: int = 0
     peak_bytes: list[int] = field(default_factory=lambda: [0, 0])
     gradient_bytes: int = 0

@@ -63,6 +63,17 @@ def test_gpt2_xl_has_its_parameters_and_its_flops() -> None:
     assert workload.model_flops() == forward + backward == 10_520_110_694_400
 
 
+def test_kernels_of_a_gpt_block_are_those_of_the_preset() -> None:
+    block = workload_of("small_gpt", batch=2, seq=32).layers[1]
+    assert block.forward_work is not None
+    assert block.backward_work is not None
+    # norm, qkv, attention, out, residual, norm, up, GELU, down, residual.
+    assert block.forward_work.kernels == 10
+    assert block.forward_work.attention_flops == 4 * 2 * 32 * 32 * 64
+    # The preset's 23, but autograd calls a norm's two kernels as one op.
+    assert block.backward_work.kernels == 21
+
+
 def test_units_are_the_root_and_its_repeated_blocks_in_order_of_use() -> None:
     workload = workload_of("small_gpt", seq=32)
     assert [unit.name for unit in workload.units] == ["root", "0", "1", "2"]

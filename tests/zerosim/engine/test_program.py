@@ -11,6 +11,8 @@ from zerosim.engine.variation import durations
 from zerosim.hardware import MACHINES
 from zerosim.kinds import Kind
 from zerosim.plan import Axis, Op, Plan, PlanWriter
+from zerosim.scenario import cluster_of, load_scenario, plan_of, run
+from zerosim.workload import Work
 
 N_RANKS = 4
 CLUSTER = MACHINES["classroom"].cluster(N_RANKS, "float32")  # 50 GFLOP/s, 1 GB/s
@@ -43,6 +45,25 @@ def test_an_op_that_takes_no_time_costs_the_host_nothing() -> None:
     writer.collective(Kind.ALL_GATHER, "0", elements=4, dtype="int8")
     plan = Plan("p", N_RANKS, tuple(writer.ops), (Axis("world", N_RANKS),))
     assert [op.issue_ns for op in timed(plan, cluster).ops] == [5_000, 0, 22_000]
+
+
+def test_an_op_of_several_kernels_costs_the_host_each() -> None:
+    cluster = MACHINES["dgx-h100"].cluster(N_RANKS, "float32")
+    writer = PlanWriter()
+    writer.compute(Kind.FORWARD, "0", flops=1, work=Work(kernels=10))
+    plan = Plan("p", N_RANKS, tuple(writer.ops), (Axis("world", N_RANKS),))
+    assert [op.issue_ns for op in timed(plan, cluster).ops] == [50_000]
+
+
+def test_a_step_of_small_kernels_is_as_long_as_their_issues() -> None:
+    words = ["layers=4", "hidden=64", "heads=2", "seq=16", "micro_batch=1", "schedule=fsdp2"]
+    scenario = load_scenario("gpt2-1.5b", [*words, "world_size=8", "vocab=100"])
+    ops = timed(plan_of(scenario), cluster_of(scenario)).ops
+    kernels = sum(op.duration_ns for op in ops if op.axis is None)
+    issues = sum(op.issue_ns for op in ops)
+    assert issues > kernels
+    # What is left when the last op is issued: a reduce-scatter, its divisions and the update.
+    assert issues < run(scenario).spans["end_ns"].max() < 1.1 * issues
 
 
 def rows(variation: Variation, ranks: tuple[int, ...] = (0, 1, 2, 3)) -> list[list[int]]:

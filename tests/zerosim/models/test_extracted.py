@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from zerosim.errors import InputError, ScenarioError
 from zerosim.models import Use, extracted
-from zerosim.workload import Layer, Module, Parameter, Unit
+from zerosim.workload import Layer, Module, Parameter, Unit, Work
 
 RECORD: dict[str, Any] = {
     "format": "zerosim-workload",
@@ -148,6 +148,20 @@ def test_causal_kernels_skip_what_the_mask_makes_needless() -> None:
     layer = extracted(changed("causal", value=True), PAIR).layers[1]
     assert (layer.forward_flops, layer.backward_flops) == (900, 1800)
     assert layer.modules == (Module("linear", (0, 1), 900, 1800),)
+
+
+def test_kernels_and_attention_are_those_of_the_record() -> None:
+    record = changed("layers.1.forward_kernels", 7)
+    record["layers"][1] |= {"backward_kernels": 12, "attention_flops": 200}
+    full = extracted(record, PAIR).layers[1]
+    assert full.forward_work == Work((), 200, 7)
+    assert full.backward_work == Work((), 500, 12)
+    causal = extracted(record | {"causal": True}, PAIR).layers[1]
+    assert causal.forward_work == Work((), 100, 7)
+
+
+def test_a_record_that_does_not_tell_its_kernels_is_read_as_ever() -> None:
+    assert extracted(RECORD, PAIR).layers[1].forward_work is None
 
 
 def test_full_checkpointing_keeps_inputs_and_computes_the_layer_again() -> None:

@@ -122,6 +122,21 @@ def test_selective_checkpointing_computes_the_scores_again() -> None:
     assert block.recompute_elements == 6 * 12 * 2 * 4
 
 
+def test_a_checkpoint_that_stops_early_spares_the_last_product_and_its_residual() -> None:
+    gpt = layer(1, checkpointing="full", early_stop=True)
+    work = work_of(gpt.recompute_work)
+    assert work.matmuls == (Matmul(12, 8, 24), Matmul(12, 8, 8), Matmul(12, 8, 32))
+    assert work.kernels == 3 + 5
+    assert gpt.recompute_flops == gpt.forward_flops - 2 * 12 * 8 * 32
+    assert gpt.recompute_elements == gpt.forward_elements - 12 * 3 * 8
+
+
+def test_a_gpt_without_biases_sums_no_gradients_of_them() -> None:
+    with_them, without = layer(1), layer(1, bias=False)
+    assert with_them.backward_elements - without.backward_elements == 12 * 8 * 9
+    assert work_of(with_them.backward_work).kernels - work_of(without.backward_work).kernels == 4
+
+
 def test_checkpointing_by_op_computes_every_second_product_and_all_but_attention_again() -> None:
     gpt = layer(1, checkpointing="ops")
     assert work_of(gpt.recompute_work).matmuls == (Matmul(12, 8, 8), Matmul(12, 32, 8))

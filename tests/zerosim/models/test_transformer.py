@@ -55,6 +55,11 @@ def test_a_gpt_root_holds_embeddings_positions_and_the_last_norm() -> None:
     assert transformer(sizes()).units[0].numel == 10 * 8 + 4 * 8 + 2 * 8
 
 
+def test_a_gpt_block_without_biases_has_12_h_squared_and_2_h_parameters() -> None:
+    block = transformer(sizes(bias=False)).units[1]
+    assert block.numel == 12 * 8 * 8 + 2 * 8
+
+
 def test_an_untied_head_is_a_second_table() -> None:
     tied, untied = transformer(sizes()), transformer(sizes(tied=False))
     assert untied.n_params - tied.n_params == 10 * 8
@@ -116,6 +121,18 @@ def test_llama_7b_does_14_gigaflops_a_token_forward() -> None:
     workload = workload_of(load_scenario("llama2-7b"))
     forward = sum(layer.forward_flops for layer in workload.layers)
     assert forward / workload.tokens / 1e9 == pytest.approx(14.29, abs=0.01)
+
+
+def test_a_step_of_175b_does_4_5_exaflops_by_megatrons_formula() -> None:
+    # Check case H3: 96·B·s·L·h²(1 + s/6h + V/16Lh), full recomputation, attention in full.
+    big = {"layers": 96, "hidden": 12288, "heads": 96, "kv_heads": 96, "ffn": 4 * 12288}
+    batch = {"vocab": 51200, "seq": 2048, "micro_batch": 1536, "checkpointing": "full"}
+    *blocks, head = transformer(sizes(**big, **batch)).layers[1:]
+    passes = sum(b.forward_flops + b.recompute_flops + b.backward_flops for b in blocks)
+    # A causal half of attention more, in each of four passes.
+    masked = 96 * 4 * 2 * 1536 * 2048 * 2048 * 12288
+    total = passes + masked + head.forward_flops + head.backward_flops
+    assert total / 1e18 == pytest.approx(4.511, abs=0.001)
 
 
 def test_heads_must_divide_the_width() -> None:

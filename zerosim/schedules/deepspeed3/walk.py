@@ -100,7 +100,7 @@ class Walk:
             if not self.options.use_reentrant:
                 # torch stops the recomputation once it has what was saved (early_stop).
                 hooked = not self.model.root.leaf
-                self._forward(node, self._compute_again, hooked=hooked, stops=True)
+                self._forward(node, self._compute_until_stop, hooked=hooked, stops=True)
         elif layer.recompute_flops:
             cost = Cost(layer.recompute_work, layers.computed_again(layer))
             self._again(layer, layer.name, layer.recompute_flops, cost, first=True)
@@ -126,6 +126,12 @@ class Walk:
 
     def _compute_again(self, piece: Piece) -> None:
         self._again(piece.layer, piece.label, piece.forward_flops, piece.forward, first=piece.first)
+
+    def _compute_until_stop(self, piece: Piece) -> None:
+        """As torch's early stop: a last module that keeps nothing is not computed again."""
+        early = piece.layer.recompute_flops < piece.layer.forward_flops
+        if not (early and piece.last and not piece.first):
+            self._compute_again(piece)
 
     def _again(self, layer: Layer, label: str, flops: int, cost: Cost, *, first: bool) -> None:
         width = self.numerics.param_bytes
@@ -171,11 +177,16 @@ class Walk:
 
 
 def _checkpointed(node: Node) -> bool:
-    """Whether a layer's module runs again as a whole before its backward."""
+    """Whether a layer's module runs again before its backward: all of it, but perhaps its last module."""
     layers_in = {piece.layer for piece in pieces_of(node)}
     return len(layers_in) == 1 and all(
-        0 < layer.forward_flops <= layer.recompute_flops for layer in layers_in
+        0 < layer.recompute_flops >= _least_again(layer) for layer in layers_in
     )
+
+
+def _least_again(layer: Layer) -> int:
+    """FLOPs of what is computed again if torch stops early."""
+    return layer.forward_flops - (layer.modules[-1].forward_flops if len(layer.modules) > 1 else 0)
 
 
 def _recomputed(layer: Layer) -> str:

@@ -15,6 +15,7 @@ from zerosim.schedules.fsdp2 import gradients, hooks
 from zerosim.schedules.fsdp2.groups import Calls, wrapping
 from zerosim.schedules.fsdp2.state import Mesh, MicroBatch, State, taken
 from zerosim.schedules.knobs import knob
+from zerosim.schedules.norm import clipped
 from zerosim.workload import Workload
 
 
@@ -215,11 +216,21 @@ def _backward(state: State, ahead: int, now: MicroBatch) -> None:
 
 
 def _update(state: State) -> None:
-    moved = [elements * state.numerics.update_bytes for elements in _owned(state)]
+    owned = _owned(state)
+    moved = [elements * state.numerics.update_bytes for elements in owned]
+    reduced = [elements * state.numerics.reduce_bytes for elements in owned]
+    after = clipped(
+        state.writer,
+        state.numerics,
+        max(reduced),
+        after=taken(state.compute_waits),
+        group=state.mesh.shard_axis,
+        nbytes_by_rank=spread(reduced) if len(set(reduced)) > 1 else None,
+    )
     state.writer.compute(
         Kind.OPTIMIZER,
         "",
-        after=taken(state.compute_waits),
+        after=after,
         memory_bytes=max(moved),
         memory_bytes_by_rank=spread(moved) if len(set(moved)) > 1 else None,
         frees=gradients.sharded_gradients(state),

@@ -8,6 +8,7 @@ from tests.zerosim.schedules.deepspeed3.models import P, model, on_demand, order
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
+from zerosim.scenario import load_scenario, plan_of
 from zerosim.schedules.deepspeed3 import DeepSpeed3Options, deepspeed_3
 
 RECORDED = "AG0 F0 AG1 F1 AG2 F2 AG2 B2 AG1 B1 AG0 B0"
@@ -104,6 +105,18 @@ def test_checkpointing_gathers_no_more_once_the_trace_is_known(reentrant: bool) 
 def test_reentrant_checkpointing_gathers_nine_times_while_recording() -> None:
     made = plan(model(recompute=True), use_reentrant=True, **on_demand())
     assert order(made, 1) == "AG0 F0 AG1 F1 AG2 F2 AG2 AG2 B2 AG1 AG1 B1 AG0 AG0 B0 RS2-0"
+
+
+@pytest.mark.parametrize(("reentrant", "again"), [(False, False), (True, True)])
+def test_only_a_checkpoint_that_is_not_reentrant_stops_before_the_last_product(
+    reentrant: bool, again: bool
+) -> None:
+    words = ["schedule=deepspeed-3", "layers=2", "hidden=8", "heads=2", "vocab=10", "world_size=2"]
+    full = ["checkpointing=full", "early_stop=true", f"use_reentrant={reentrant}"]
+    made = plan_of(load_scenario("gpt2-1.5b", [*words, *full]))
+    names = [op.name for op in made.ops]
+    assert names.count("R1.mlp.up") == 1
+    assert ("R1.mlp.down" in names) is again
 
 
 # Check case C7: every micro-batch gathers and reduces.
