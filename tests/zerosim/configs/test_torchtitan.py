@@ -52,6 +52,14 @@ def test_batches_and_numerics_are_torchtitans(origins: Origins) -> None:
     ]
 
 
+def test_compiled_blocks_and_a_checkpoint_that_stops_early_are_taken_over(read: Read) -> None:
+    text = TITAN.replace("seq_len = 8192", "seq_len = 8192\ncompile = true")
+    text = text.replace('mode = "full"', 'mode = "full"\nearly_stop = true')
+    workload = read(text, model=None).scenario.workload
+    assert (workload.compile, workload.early_stop) == (True, True)
+    assert not read(TITAN, model=None).scenario.workload.early_stop
+
+
 @pytest.mark.parametrize(
     ("flavor", "n_params"),
     [("8B", 8_030_261_248), ("70B", 70_553_706_496), ("405B", 405_853_388_800)],
@@ -88,7 +96,7 @@ def test_reshard_after_forward_is_one_of_three_policies(
         ('"8B"', '"9B"', "no flavor of llama3 at config.txt line 6: model.flavor: '9B': did you"),
         ('"llama3"', '"deepseek_v3"', "line 5: model.name is 'deepseek_v3': zerosim knows llama3"),
         ("seq_len", "sequence", "line 11: training.sequence: zerosim knows no such key"),
-        ("seq_len = 8192", "compile = true", "line 11: training.compile is true: .*compiled"),
+        ("seq_len = 8192", "compile = 1", "line 11: training.compile is 1: give a bool"),
         ("[job]", "[jobs]", "line 1: jobs: zerosim knows no such key: did you mean 'job'"),
         ("[parallelism]", "[parallelism]\ntensor_parallel_degree = 8", "line 14: .* is 8: zerosim"),
         ("= 128", "= 100", "line 10: .* is 100: torchtitan asks for a multiple of"),

@@ -150,12 +150,23 @@ def test_none_is_what_the_engine_means_by_it() -> None:
     }
 
 
-def test_a_bias_is_said_of_uniform_layers_alone() -> None:
+def test_a_bias_is_said_of_uniform_layers_and_of_a_gpt() -> None:
     assert workload_of(load_scenario("lesson-zero3", ["bias=false"])).n_params == 3 * 768**2
+    with_them, without = (
+        workload_of(load_scenario("gpt2-1.5b", words)).n_params for words in ([], ["bias=false"])
+    )
+    # Of each block 11 widths, 2 of them its norms'; and the last norm's.
+    assert with_them - without == (48 * 11 + 1) * 1600
     with pytest.raises(
-        ScenarioError, match=r"workload\.bias is false, but model 'gpt' has its own"
+        ScenarioError, match=r"workload\.bias is false, but model 'llama' has its own"
     ):
-        load_scenario("gpt2-1.5b", ["bias=false"])
+        load_scenario("llama2-7b", ["bias=false"])
+
+
+@pytest.mark.parametrize("field", ["compile", "early_stop"])
+def test_what_fuses_or_spares_kernels_asks_for_kernels_that_are_known(field: str) -> None:
+    with pytest.raises(ScenarioError, match=rf"workload\.{field} is true, but .* take gpt or llama"):
+        load_scenario("lesson-zero3", [f"{field}=true"])
 
 
 def test_none_means_the_default() -> None:
