@@ -165,7 +165,9 @@ def test_a_bias_is_said_of_uniform_layers_and_of_a_gpt() -> None:
 
 @pytest.mark.parametrize("field", ["compile", "early_stop"])
 def test_what_fuses_or_spares_kernels_asks_for_kernels_that_are_known(field: str) -> None:
-    with pytest.raises(ScenarioError, match=rf"workload\.{field} is true, but .* take gpt or llama"):
+    with pytest.raises(
+        ScenarioError, match=rf"workload\.{field} is true, but .* take gpt or llama"
+    ):
         load_scenario("lesson-zero3", [f"{field}=true"])
 
 
