@@ -25,6 +25,7 @@ def test_every_number_has_a_source(name: str) -> None:
     numbers = {"peak_flops", "memory", "efficiency", "launch_s", "intra_busbw", "inter_busbw"}
     assert numbers | {"latency", "host", "fabric"} <= sources.keys()
     assert ("sms" in sources) == (MACHINES[name].device.sms > 0)
+    assert ("topology" in sources) == (MACHINES[name].topology is not None)
     assert all(len(text) >= len("assumed") for text in sources.values())
 
 
@@ -87,3 +88,11 @@ def test_every_generation_is_together_and_has_a_name() -> None:
     seen = [MACHINES[name].device.architecture for name in MACHINES]
     assert list(dict.fromkeys(seen)) == list(GENERATIONS)
     assert seen == sorted(seen, key=list(GENERATIONS).index)
+
+
+@EVERY_MACHINE
+def test_rings_together_are_what_a_rank_reaches_inside_a_node(name: str) -> None:
+    machine = MACHINES[name]
+    if machine.topology is not None:
+        together = machine.topology.channels * machine.topology.channel_busbw
+        assert together == pytest.approx(machine.intra.busbw)
