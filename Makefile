@@ -3,7 +3,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 .DEFAULT_GOAL := help
 
-.PHONY: help setup app test check fix golden bench docs examples equality e2e
+.PHONY: help setup app test check fix golden bench docs accuracy ablation examples equality e2e
 
 help: ## print this list
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 10
@@ -44,6 +44,14 @@ bench: setup ## the benchmarks, with their bars
 
 docs: setup ## write the generated pages of docs/ anew
 	$(PY) -m pytest -q tests/docs --update-docs
+
+STEPS := ../shared/measured/step_times.csv
+
+accuracy: setup ## simulate all measured runs anew, and store the scores that zerosim comes with
+	$(VENV)/bin/zerosim validate --steps $(STEPS) --publish zerosim/validation/facts/scoreboard.json
+
+ablation: setup ## the same without each mechanism, constants fitted anew each time: it takes an hour
+	$(VENV)/bin/zerosim validate --steps $(STEPS) --ablation --fit --publish zerosim/validation/facts/ablation.json
 
 examples: setup ## make the example runs inside the package anew
 	$(VENV)/bin/zerosim simulate lesson-zero3 -o zerosim/examples/lesson-zero3

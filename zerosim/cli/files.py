@@ -8,14 +8,14 @@ from pathlib import Path
 from zerosim.errors import InputError
 
 
-def check_out(out: Path) -> None:
+def check_out(out: Path, option: str = "--out") -> None:
     """Refuse a place that cannot be written, before minutes are spent. Raises InputError."""
     if out.is_dir():
-        raise InputError(f"--out {out} is a directory: name a file")
+        raise InputError(f"{option} {out} is a directory: name a file")
     if not out.parent.is_dir():
-        raise InputError(f"--out {out}: there is no directory '{out.parent}': make it first")
+        raise InputError(f"{option} {out}: there is no directory '{out.parent}': make it first")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise InputError(f"--out {out} cannot be written: give another place")
+        raise InputError(f"{option} {out} cannot be written: give another place")
 
 
 def write_out(out: Path, content: bytes) -> None:
@@ -30,4 +30,4 @@ def write_out(out: Path, content: bytes) -> None:
     except OSError as error:
         aside.unlink(missing_ok=True)
         reason = error.strerror or error
-        raise InputError(f"--out {out} cannot be written ({reason}): give another place") from None
+        raise InputError(f"'{out}' cannot be written ({reason}): give another place") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from zerosim.scenario import (
 )
 from zerosim.schedules import SCHEDULES
 from zerosim.store import save_run
+from zerosim.validation.band import error_band, says
 
 Source = Annotated[
     str | None,
@@ -60,16 +62,18 @@ def simulate(
     if out is not None:
         save_run(trace, out)
         log(f"stored {out}")
-    summary = summarize(trace)
+    summary, band = summarize(trace), error_band(chosen)
     if json:
-        print_json(summary | ({} if found is None else origins_of(found)))
+        answer = summary | {"error_band": None if band is None else asdict(band)}
+        print_json(answer | ({} if found is None else origins_of(found)))
     else:
         if found is not None:
             print_origins(found)
         fits = fits_row(summary["peak_bytes"], cluster_of(chosen).device)
         convention = ("convention", convention_of(chosen).line)
-        rows = [*summary_rows(summary), convention, fits, *_padding(chosen)]
-        print_rows([*rows, *notes(trace, summary)])
+        run_, order, step, *rest = summary_rows(summary)
+        rows = [run_, order, step, ("error band", says(band)), *rest]
+        print_rows([*rows, convention, fits, *_padding(chosen), *notes(trace, summary)])
 
 
 def _constants(calibration: Path | None) -> list[str]:

@@ -15,12 +15,14 @@ from zerosim.cli.scoreboard import ablation_rows, board_record, fit_record, fit_
 from zerosim.errors import InputError
 from zerosim.hardware.calibration import calibration_text, read_calibration
 from zerosim.validation.ablation import ablation
-from zerosim.validation.board import scoreboard
+from zerosim.validation.board import Scoreboard, scoreboard
 from zerosim.validation.constants import DEFAULT, NAMES
 from zerosim.validation.fit import Fit, fit
 from zerosim.validation.mechanisms import MECHANISMS, without
 from zerosim.validation.predict import predict
-from zerosim.validation.rows import LeftOut, StepRow, read_steps
+from zerosim.validation.published import Ablations, scores_of
+from zerosim.validation.records import to_text
+from zerosim.validation.rows import StepRow, read_steps
 from zerosim.validation.trial import Trial
 
 Steps = Annotated[
@@ -42,6 +44,10 @@ Names = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option("-o", "--out", metavar="FILE", help="Write the fitted constants here."),
+]
+Published = Annotated[
+    Path | None,
+    typer.Option("--publish", metavar="FILE", help="Store the scores as one JSON document here."),
 ]
 Without = Annotated[
     list[str] | None,
@@ -65,6 +71,7 @@ def validate(
     out: Out = None,
     taken_out: Without = None,
     ablate: Ablation = False,
+    publish: Published = None,
     json: Json = False,
 ) -> None:
     """Simulate measured runs and say how far off the predictions are."""
@@ -74,13 +81,15 @@ def validate(
         raise InputError(f"--out {out} without --fit: there is nothing to write, give --fit too")
     if out is not None:
         check_out(out)
+    if publish is not None:
+        check_out(publish, "--publish")
     without(taken_out or ())
     known = None if calibration is None else read_calibration(calibration)
     trial = Trial(known, tuple(taken_out or ()))
     rows, left_out = read_steps(steps)
     chosen = tuple(names) if names else DEFAULT
     if ablate:
-        _ablate(rows, trial, chosen if fitted else None, json=json)
+        _ablate(rows, trial, chosen if fitted else None, publish, json=json)
         return
     found = _fit(rows, trial, chosen) if fitted else None
     if found is not None:
@@ -88,18 +97,14 @@ def validate(
     if found is not None and out is not None:
         write_out(out, calibration_text(found.calibration).encode())
         log(f"wrote {out}")
-    _answer(rows, left_out, trial, found, json=json)
-
-
-def _answer(
-    rows: tuple[StepRow, ...],
-    left_out: tuple[LeftOut, ...],
-    trial: Trial,
-    found: Fit | None,
-    *,
-    json: bool,
-) -> None:
     board = scoreboard(rows, left_out, trial)
+    if publish is not None:
+        write_out(publish, to_text(scores_of(board)).encode())
+        log(f"stored {publish}")
+    _answer(board, found, json=json)
+
+
+def _answer(board: Scoreboard, found: Fit | None, *, json: bool) -> None:
     if json:
         record: dict[str, Any] = board_record(board)
         print_json(record | ({} if found is None else {"fit": fit_record(found)}))
@@ -121,9 +126,17 @@ def _notice(trials: int, error: float) -> None:
 
 
 def _ablate(
-    rows: tuple[StepRow, ...], trial: Trial, names: tuple[str, ...] | None, *, json: bool
+    rows: tuple[StepRow, ...],
+    trial: Trial,
+    names: tuple[str, ...] | None,
+    publish: Path | None,
+    *,
+    json: bool,
 ) -> None:
     found = ablation(rows, trial, names)
+    if publish is not None:
+        write_out(publish, to_text(Ablations(found)).encode())
+        log(f"stored {publish}")
     if json:
         print_json({"ablation": [one.record() for one in found]})
         return

@@ -67,6 +67,12 @@ def section_to(section: Any) -> dict[str, Any]:  # noqa: ANN401 - any section re
     return _present(asdict(section))
 
 
+def section_told(section: Any) -> dict[str, Any]:  # noqa: ANN401 - any section record
+    """Those fields of a section that are not at their default."""
+    every = ((field.name, getattr(section, field.name), field.default) for field in fields(section))
+    return {name: value for name, value, default in every if value != default}
+
+
 def apply(record: Mapping[str, Any], words: Iterable[str]) -> dict[str, Any]:
     """A scenario dictionary with `--set` words applied: `section.field=value` or `field=value`.
 

@@ -10,7 +10,14 @@ from typing import Any, Final
 import orjson
 
 from zerosim.errors import ScenarioError, UnknownNameError
-from zerosim.scenario.codec import SECTIONS, apply, schedule_from, section_from, section_to
+from zerosim.scenario.codec import (
+    SECTIONS,
+    apply,
+    schedule_from,
+    section_from,
+    section_to,
+    section_told,
+)
 from zerosim.scenario.files import inlined, parted, with_file
 from zerosim.scenario.presets import PRESETS
 from zerosim.scenario.sections import (
@@ -43,6 +50,12 @@ class Scenario:
         """As tables of plain values: the TOML file, the URL, the header of a run."""
         sections = ("workload", "schedule", "cluster", "numerics", "run")
         return {"name": self.name} | {s: section_to(getattr(self, s)) for s in sections}
+
+    def told(self) -> dict[str, Any]:
+        """As `to_dict`, without what is at its default: the shortest record of this scenario."""
+        parts = {section: section_told(getattr(self, section)) for section in SECTIONS}
+        schedule = {"name": self.schedule.name, **self.schedule.options}
+        return {"name": self.name, "schedule": schedule} | {k: v for k, v in parts.items() if v}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Scenario:

@@ -161,7 +161,11 @@ def scoreboard(
 def scored_board(found: Sequence[Predicted], left_out: Sequence[LeftOut]) -> Scoreboard:
     """The scoreboard of rows that are simulated already."""
     null = fitted(found)
-    scored = tuple(_scored(one, null) for one in found)
+    return board_of([_scored(one, null) for one in found], left_out, null)
+
+
+def board_of(scored: Sequence[Scored], left_out: Sequence[LeftOut], null: Null) -> Scoreboard:
+    """The scoreboard of rows that are scored already."""
     every = efficiencies(scored)
     suites = (
         _suite(name, says, [row for row in scored if belongs(row)], every)
@@ -169,7 +173,7 @@ def scored_board(found: Sequence[Predicted], left_out: Sequence[LeftOut]) -> Sco
     )
     filled = Counter(f"{column} = {value}" for row in scored for column, value, _ in row.defaults)
     return Scoreboard(
-        rows=scored,
+        rows=tuple(scored),
         left_out=tuple(left_out),
         suites=tuple(suite for suite in suites if suite is not None),
         efficiencies=every,
@@ -245,4 +249,7 @@ def _scored(one: Predicted, null: Null) -> Scored:
         null_s=null.seconds(one),
         facts=facts,
         defaults=one.defaults,
+        source=row.raw.text("source") or "",
+        params=row.sizes.params,
+        scenario=one.scenario.told(),
     )

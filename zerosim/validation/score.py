@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,8 @@ class Scored:
     """A measured row beside what was predicted, and beside the null model (None: no constant).
 
     `facts` are the columns it is grouped by, as text. `defaults` are (column, value, why) of blanks.
+    `source`: where the number stands; `params`: of the model; `scenario`: what was simulated, as far
+    as it is not the default.
     """
 
     row_id: str
@@ -31,6 +33,9 @@ class Scored:
     null_s: float | None
     facts: Mapping[str, str]
     defaults: tuple[tuple[str, str, str], ...]
+    source: str = ""
+    params: float = 0.0
+    scenario: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def ln_ratio(self) -> float:

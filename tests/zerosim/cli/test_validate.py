@@ -57,3 +57,23 @@ def test_people_read_a_table_and_one_sentence_a_reason(
 def test_a_file_that_is_not_there_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["validate", "--steps", "nowhere.csv"]) == 2
     assert "cannot read 'nowhere.csv'" in capsys.readouterr().err
+
+
+def test_the_scoreboard_is_stored_as_one_document_the_same_each_time(
+    steps: Path, tmp_path: Path
+) -> None:
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    assert run(["validate", "--steps", str(steps), "--publish", str(one)]) == 0
+    assert run(["validate", "--steps", str(steps), "--publish", str(two)]) == 0
+    assert one.read_bytes() == two.read_bytes()
+    found = orjson.loads(one.read_bytes())
+    assert [row["row_id"] for row in found["steps"]["rows"]] == ["A", "B"]
+    assert found["steps"]["rows"][0]["scenario"]["cluster"]["name"] == "dgx-a100"
+    assert found["collectives"]["rows"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_simulated(
+    steps: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", "--steps", str(steps), "--publish", str(tmp_path)]) == 2
+    assert "is a directory: name a file" in capsys.readouterr().err

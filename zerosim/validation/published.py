@@ -1,0 +1,53 @@
+"""The scores that zerosim comes with: predictions beside measurements, and what mechanisms are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from zerosim.validation.ablation import Ablated
+from zerosim.validation.board import Scoreboard
+from zerosim.validation.carried import carried_collectives
+from zerosim.validation.collectives import CollectiveScores, collective_scores
+from zerosim.validation.records import from_text
+
+SCORES: Final = "scoreboard.json"
+ABLATIONS: Final = "ablation.json"
+_FACTS: Final = files("zerosim.validation").joinpath("facts")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was scored, by kind of measurement."""
+
+    steps: Scoreboard
+    collectives: CollectiveScores
+
+
+@dataclass(frozen=True, slots=True)
+class Ablations:
+    """Errors with all mechanisms, and without each."""
+
+    ablation: tuple[Ablated, ...]
+
+
+def scores_of(steps: Scoreboard) -> Published:
+    """A scoreboard of steps, and beside it that of the collectives that zerosim carries."""
+    return Published(steps, collective_scores(carried_collectives().rows))
+
+
+@cache
+def published() -> Published:
+    """The scores that zerosim comes with, which `make accuracy` makes anew."""
+    return from_text(Published, _FACTS.joinpath(SCORES).read_bytes(), SCORES)
+
+
+@cache
+def ablations() -> tuple[Ablated, ...]:
+    """The ablation that zerosim comes with, which `make ablation` makes anew; none: nobody made it."""
+    path = _FACTS.joinpath(ABLATIONS)
+    if not path.is_file():
+        return ()
+    return from_text(Ablations, path.read_bytes(), ABLATIONS).ablation
