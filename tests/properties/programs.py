@@ -24,7 +24,7 @@ KERNELS = st.sampled_from(
     [Kernels(0.0, ((0, 1.0),)), Kernels(0.3, ((16, 0.4), (40, 0.2))), Kernels(1.0, ())]
 )
 """Many tiles; a bit of everything; a copy."""
-TAKEN = st.builds(Taken, st.integers(0, 20), st.sampled_from([0.0, 0.3, 0.7]))
+TAKEN = st.builds(Taken, st.integers(0, 20), st.sampled_from([0, 300_000, 700_000]))
 CONTENTION = st.sampled_from([Contention(sms=True, memory=True), Contention(tax=0.15)])
 
 

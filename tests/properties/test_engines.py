@@ -15,6 +15,7 @@ from zerosim.engine.events import run
 from zerosim.engine.folding import Folded, fold, unfolded
 from zerosim.engine.maxplus import solve
 from zerosim.engine.program import Program, Times
+from zerosim.engine.stretched import settle
 from zerosim.engine.variation import durations, shares_left
 from zerosim.scenario import load_scenario
 from zerosim.scenario import run as simulate
@@ -131,14 +132,32 @@ def test_simpy_and_max_plus_agree_bitwise_when_kernels_run_alone(
         assert events(program, folded, variation, fluid=True) == by_rank(times, folded)
 
 
+@given(cases(loads=True, beside=True))
+@settings(max_examples=300)
+def test_a_fixed_point_of_stretched_kernels_is_what_simpy_finds(
+    case: tuple[Program, Variation],
+) -> None:
+    program, variation = case
+    for folded in (fold(program, variation), unfolded(program)):
+        alone = durations(program, variation, folded.representatives)
+        times = settle(program, folded, alone, solve(program, folded, alone))
+        assert times is not None
+        assert by_rank(times, folded) == events(program, folded, variation)
+
+
 @given(cases(rings=True, beside=True))
 @settings(max_examples=200)
 def test_folding_is_exact_where_kernels_are_slower_beside_message_level_rings(
     case: tuple[Program, Variation],
 ) -> None:
     program, variation = case
+    folded = fold(program, variation)
     reference = events(program, unfolded(program), variation)
-    assert events(program, fold(program, variation), variation) == reference
+    assert events(program, folded, variation) == reference
+    alone = durations(program, variation, folded.representatives)
+    times = settle(program, folded, alone, solve(program, folded, alone))
+    assert times is not None
+    assert by_rank(times, folded) == reference
 
 
 COMM_BOUND = ("schedule.communicators=2", "intra_busbw=1e7", "world_size=4", "layers=4")

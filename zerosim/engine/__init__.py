@@ -18,6 +18,7 @@ from zerosim.engine.folding import Folded, fold, unfolded
 from zerosim.engine.maxplus import solve
 from zerosim.engine.program import Int, Program, Times, timed
 from zerosim.engine.record import Recording, record
+from zerosim.engine.stretched import settle
 from zerosim.engine.variation import EQUAL, Variation, durations, shares_left
 from zerosim.errors import PlanError
 from zerosim.plan import Plan
@@ -101,17 +102,34 @@ def _simpy(program: Program, folded: Folded, variation: Variation) -> tuple[Time
     return run(program, folded, given, fluid=fluid, shares=shares), "simpy"
 
 
+def _stretched(program: Program, folded: Folded, variation: Variation) -> tuple[Times, str]:
+    given = durations(program, variation, folded.representatives)
+    times = settle(program, folded, given, solve(program, folded, given))
+    return _simpy(program, folded, variation) if times is None else (times, "stretched")
+
+
 def _auto(program: Program, folded: Folded, variation: Variation) -> tuple[Times, str]:
     given = durations(program, variation, folded.representatives)
-    times = solve(program, folded, given)
-    shared = program.contention.links and transfers_overlap(program, times, given)
-    if shared or kernels_overlap(program, times):
+    times, ran = solve(program, folded, given), "maxplus"
+    if kernels_overlap(program, times):
+        settled = settle(program, folded, given, times)
+        if settled is None:
+            return _simpy(program, folded, variation)
+        times, ran = settled, "stretched"
+    if program.contention.links and transfers_overlap(program, times, given):
         return _simpy(program, folded, variation)
-    return times, "maxplus"
+    return times, ran
 
 
 ENGINES: Final = Registry(
-    "engine", {"auto": _auto, "maxplus": _max_plus, "simpy": _simpy, "unfolded": _simpy}
+    "engine",
+    {
+        "auto": _auto,
+        "maxplus": _max_plus,
+        "stretched": _stretched,
+        "simpy": _simpy,
+        "unfolded": _simpy,
+    },
 )
 ALLOCATORS: Final = Registry("allocator", {"none": False, "caching": True})
 """Whether what is reserved is followed."""

@@ -15,6 +15,7 @@ were 18.9 % longer kernels in the mean, at most 40 % (arXiv 2507.03114).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +27,8 @@ from zerosim.workload import Matmul
 
 FULL_SPEED: Final = 2**30
 """Speeds are whole numbers of this, and so is what is left of a kernel, however often it changes."""
+WHOLE: Final = 2**20
+"""The memory bandwidth of a device; what is taken of it is a whole number, so that sums are exact."""
 _TILE: Final = 128
 _TOUCHES: Final = 2
 """How often a ring reads or writes what it moves (semantics of a ring: receive, and pass on)."""
@@ -35,10 +38,29 @@ _LEAST_BANDWIDTH: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a collective takes from kernels: SMs while it runs, a share of memory bandwidth while it moves."""
+    """What collectives take from kernels: SMs while they run, and bandwidth, of WHOLE, while they move.
+
+    `running`: how many they are.
+    """
 
     sms: int = 0
-    bandwidth: float = 0.0
+    bandwidth: int = 0
+    running: int = 1
+
+    @property
+    def waiting(self) -> Taken:
+        """What is taken while nothing moves."""
+        return Taken(self.sms, 0, self.running)
+
+    def moving(self, speed: float) -> Taken:
+        """What is taken while bytes move at a share of their speed alone."""
+        return Taken(self.sms, round(self.bandwidth * speed), self.running)
+
+
+def together(taken: Iterable[Taken]) -> Taken:
+    """What collectives take that run at once."""
+    found = tuple(taken)
+    return Taken(sum(t.sms for t in found), sum(t.bandwidth for t in found), len(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,25 +119,29 @@ def taken_by(op: Op, axis: Axis, moved: Transfer, cluster: Cluster) -> Taken | N
     """What a collective takes from kernels beside it; None if it is over at once."""
     if not moved.alone_ns:
         return None
-    contention, sms, bandwidth = cluster.contention, 0, 0.0
+    contention, sms, bandwidth = cluster.contention, 0, 0
     if contention.sms:
         sms = moved.ctas or (0 if cluster.topology is None else cluster.topology.ctas)
     if contention.memory and moved.wire_ns:
         sent = wire_bytes(op.kind, op.nbytes or 0, axis.size, cluster.backend)
         device = cluster.device
         rate = _TOUCHES * sent * NS_PER_S / moved.wire_ns
-        bandwidth = rate / (device.memory_bandwidth * device.memory_efficiency)
+        share = rate / (device.memory_bandwidth * device.memory_efficiency)
+        bandwidth = round(min(1.0, share) * WHOLE)
     return Taken(sms, bandwidth)
 
 
-def slowed(kernels: Kernels, sms: int, taken: Taken) -> int:
-    """The speed of kernels beside collectives that take so much together, of FULL_SPEED."""
+def slowed(kernels: Kernels, taken: Taken, sms: int, tax: float = 0.0) -> int:
+    """The speed, of FULL_SPEED, of kernels on a device with `sms` from which so much is taken."""
     longer = 0.0
-    if sms and taken.sms:
-        longer += sum(
-            share * (waves_ratio(tiles, sms, taken.sms) - 1) for tiles, share in kernels.tiles
-        )
-    left = max(_LEAST_BANDWIDTH, 1 - taken.bandwidth)
-    longer += kernels.memory * (1 / left - 1)
+    if tax and taken.running:
+        longer = 1 / (1 - tax) - 1
+    elif taken.running:
+        if sms and taken.sms:
+            longer = sum(
+                share * (waves_ratio(tiles, sms, taken.sms) - 1) for tiles, share in kernels.tiles
+            )
+        left = max(_LEAST_BANDWIDTH, 1 - taken.bandwidth / WHOLE)
+        longer += kernels.memory * (1 / left - 1)
     # Rounded up, so that rounding never adds a nanosecond to what comes out whole.
     return math.ceil(FULL_SPEED / (1 + longer))

@@ -9,7 +9,7 @@ import numpy as np
 import simpy
 
 from zerosim.collectives import Transfer
-from zerosim.engine.contention import Kernels, Taken
+from zerosim.engine.contention import Kernels, Taken, slowed
 from zerosim.engine.fabric import Demand, Fabric, Told
 from zerosim.engine.folding import Folded
 from zerosim.engine.maxplus import ring_ends
@@ -79,11 +79,8 @@ class _Run:
         self._shares = shares
         self._fluid = fluid
         self._moves = [_moves(op, fluid=fluid) for op in program.ops]
-        speeds: dict[tuple[Kernels, Taken], int] = {}
-        self._processors = [
-            Processor(env, program.sms, program.contention.tax, speeds)
-            for _ in range(folded.n_classes)
-        ]
+        self._speeds: dict[tuple[Kernels, Taken], int] = {}
+        self._processors = [Processor(env, self._speed) for _ in range(folded.n_classes)]
         self._durations = _rows(durations, folded.n_classes)
         self._group_of = [group.tolist() for group in folded.group_of]
         self._size = [np.bincount(group).tolist() for group in folded.group_of]
@@ -143,9 +140,10 @@ class _Run:
 
     def _together(self, i: int, c: int, axis: int) -> Process:
         """A collective on one class, from its arrival to its end."""
-        taken = self._program.ops[i].taken
+        op, taken = self._program.ops[i], self._program.ops[i].taken
         if taken is not None:
-            self._processors[c].beside(i, Taken(taken.sms))
+            # Each rank of a message-level ring moves from its own arrival on.
+            self._processors[c].beside(i, taken.waiting if op.ring is None else taken)
         if self._size[axis][self._group_of[axis][c]] > 1:
             meeting = self._arrive(i, c, axis)
             yield meeting
@@ -236,15 +234,23 @@ class _Run:
         capacity = self._program.capacity[link]
         return capacity * float(self._shares[link][c]) if link in self._shares else capacity
 
+    def _speed(self, kernels: Kernels, taken: Taken) -> int:
+        """The speed of kernels from which so much is taken; few differ, so each is found once."""
+        key = (kernels, taken)
+        if key not in self._speeds:
+            program = self._program
+            self._speeds[key] = slowed(kernels, taken, program.sms, program.contention.tax)
+        return self._speeds[key]
+
     def _told(self, i: int, members: tuple[int, ...]) -> Told | None:
         """Tells the processors of a collective's members how much memory bandwidth it takes."""
-        taken = self._program.ops[i].taken
-        if taken is None or not taken.bandwidth:
+        op, taken = self._program.ops[i], self._program.ops[i].taken
+        if taken is None or not taken.bandwidth or op.ring is not None:
             return None
 
         def told(speed: float) -> None:
             for c in members:
-                self._processors[c].beside(i, Taken(taken.sms, taken.bandwidth * speed))
+                self._processors[c].beside(i, taken.moving(speed))
 
         return told
 
@@ -253,7 +259,7 @@ def _moves(op: Timed, *, fluid: bool) -> bool:
     """Whether others have to know while a collective's bytes move."""
     if op.transfer is None or op.ring is not None:
         return False
-    hurts = op.taken is not None and op.taken.bandwidth > 0
+    hurts = op.taken is not None and op.taken.bandwidth > 0 and op.ring is None
     return (fluid and bool(op.transfer.loads)) or hurts
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import Any
 
 import simpy
 
-from zerosim.engine.contention import FULL_SPEED, Kernels, Taken, slowed
+from zerosim.engine.contention import FULL_SPEED, Kernels, Taken, together
 
 
 class Kernel(simpy.Event):
@@ -25,25 +25,17 @@ class Kernel(simpy.Event):
 class Processor:
     """A rank's device. See Note [Kernels beside collectives]."""
 
-    def __init__(
-        self,
-        env: simpy.Environment,
-        sms: int,
-        tax: float,
-        speeds: dict[tuple[Kernels, Taken], int],
-    ) -> None:
-        """`speeds`: those found so far, which the processors of a run share."""
+    def __init__(self, env: simpy.Environment, speed: Callable[[Kernels, Taken], int]) -> None:
+        """`speed`: that of kernels from which so much is taken, of FULL_SPEED."""
         self._env = env
-        self._sms = sms
-        self._taxed = math.ceil(FULL_SPEED * (1 - tax))
-        self._speeds = speeds
+        self._speed = speed
         self._under_way: list[Kernel] = []
         self._beside: dict[int, Taken] = {}
 
     def work(self, kernels: Kernels, duration_ns: int) -> Kernel:
         """Start kernels that take so long alone (above 0); the event succeeds at their end."""
         kernel = Kernel(self._env, kernels, duration_ns)
-        kernel.speed = self._speed(kernels, self._together())
+        kernel.speed = self._speed(kernels, together(self._beside.values()))
         self._under_way.append(kernel)
         self._arm(kernel)
         return kernel
@@ -62,28 +54,13 @@ class Processor:
     def _change(self) -> None:
         if not self._under_way:
             return
-        now, together = int(self._env.now), self._together()
+        now, taken = int(self._env.now), together(self._beside.values())
         for kernel in self._under_way:
-            speed = self._speed(kernel.kernels, together)
+            speed = self._speed(kernel.kernels, taken)
             if speed != kernel.speed:
                 kernel.left -= (now - kernel.noted) * kernel.speed
                 kernel.noted, kernel.speed = now, speed
                 self._arm(kernel)
-
-    def _together(self) -> Taken:
-        """What all collectives take, added up in the order of the program whoever came first."""
-        found = [self._beside[number] for number in sorted(self._beside)]
-        return Taken(sum(t.sms for t in found), sum(t.bandwidth for t in found))
-
-    def _speed(self, kernels: Kernels, together: Taken) -> int:
-        if not self._beside:
-            return FULL_SPEED
-        if self._taxed < FULL_SPEED:
-            return self._taxed
-        key = (kernels, together)
-        if key not in self._speeds:
-            self._speeds[key] = slowed(kernels, self._sms, together)
-        return self._speeds[key]
 
     def _arm(self, kernel: Kernel) -> None:
         """Ring when the kernels are over at their present speed; an earlier alarm is void."""
