@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, settings
 from hypothesis import strategies as st
 
+from zerosim.engine import ENGINES
 from zerosim.engine.program import Program, timed
 from zerosim.errors import ScenarioError
 from zerosim.plan import Op, Plan
@@ -71,7 +72,7 @@ def records(draw: Draw, schedule: str, *, engine: str | None = None, equal: bool
     world_size = draw(st.integers(1, 16))
     behaviour: Record = {
         "steps": draw(st.integers(1, 2)),
-        "engine": engine or draw(st.sampled_from(["auto", "maxplus", "simpy", "unfolded"])),
+        "engine": engine or draw(st.sampled_from(list(ENGINES))),
         "seed": draw(st.integers(0, 99)),
     }
     if not equal and draw(st.booleans()):
@@ -98,6 +99,21 @@ def records(draw: Draw, schedule: str, *, engine: str | None = None, equal: bool
         plan_of(Scenario.from_dict(record))
     except ScenarioError:
         assume(False)  # options that do not go with so many ranks, or dtypes no engine computes in
+    return record
+
+
+@st.composite
+def contended(draw: Draw, schedule: str) -> Record:
+    """A whole scenario in which kernels take longer beside collectives, and links may be slow."""
+    record: Record = draw(records(schedule))
+    cluster, behaviour = record["cluster"], record["run"]
+    beside = [{"overlap_tax": 0.15}, {"memory_contention": True}]
+    cluster |= draw(st.sampled_from(beside))
+    cluster |= {"serial_communicators": draw(st.booleans()), "link_sharing": draw(st.booleans())}
+    if cluster["ranks_per_node"] > 1 and draw(st.booleans()):
+        behaviour["slow_links"] = f"{draw(st.integers(0, cluster['world_size'] - 1))}:0.5"
+    if draw(st.integers(0, 3)) == 0:
+        behaviour["network_jitter"] = 0.2
     return record
 
 

@@ -19,6 +19,7 @@ from tests.properties.scenarios import (
     FEW,
     Record,
     carried_out,
+    contended,
     ranks_of,
     records,
 )
@@ -55,6 +56,25 @@ def test_folded_and_unfolded_ranks_have_equal_traces(schedule: str, data: st.Dat
     assert folded.samples.equals(every.samples)
     assert folded.meta.steps == every.meta.steps
     assert folded.meta.states == every.meta.states
+
+
+@EVERY_SCHEDULE
+@given(data=st.data())
+@FEW
+def test_every_engine_gives_the_same_trace_where_kernels_are_slower_beside_collectives(
+    schedule: str, data: st.DataObject
+) -> None:
+    record = data.draw(contended(schedule))
+    traces = []
+    for engine in ("auto", "stretched", "simpy", "unfolded"):
+        if engine == "stretched" and record["cluster"]["link_sharing"]:
+            continue  # which is SimPy's
+        record["run"]["engine"] = engine
+        traces.append(run(Scenario.from_dict(record)))
+    first, *others = traces
+    for other in others:
+        assert first.spans.equals(other.spans)
+        assert first.samples.equals(other.samples)
 
 
 FILES = ("run.json", "spans.parquet", "samples.parquet")

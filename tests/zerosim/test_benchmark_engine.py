@@ -6,15 +6,24 @@ import pytest
 
 from benchmarks.engine import Figure, Sizes, figures, shortest
 
-SMALL = Sizes(ranks=16, few_ranks=8, layers=2, unfolded_ranks=4, rounds=1, cold_starts=1)
+SMALL = Sizes(
+    ranks=16,
+    few_ranks=8,
+    layers=2,
+    unfolded_ranks=4,
+    rounds=1,
+    cold_starts=1,
+    beside_layers=2,
+    micro_batches=2,
+)
 
 
 def test_every_figure_of_the_benchmark_is_measured() -> None:
     measured = figures(SMALL)
-    assert len({figure.name for figure in measured}) == len(measured) == 14
+    assert len({figure.name for figure in measured}) == len(measured) == 15
     assert all(figure.value > 0 for figure in measured)
     assert sum(figure.at_least is not None for figure in measured) == 5
-    assert sum(figure.at_most is not None for figure in measured) == 5
+    assert sum(figure.at_most is not None for figure in measured) == 6
 
 
 @pytest.mark.parametrize(

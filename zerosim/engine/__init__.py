@@ -2,7 +2,7 @@
 
 Two engines give the same integers: SimPy, the reference, and numpy max-plus, the fast path. Max-plus
 is exact unless what runs at once takes from each other: two transfers one link's rate, which SimPy
-shares max-min fairly, or a collective SMs and memory bandwidth from kernels.
+shares max-min fairly, or a collective SMs and memory bandwidth from kernels, which are then stretched.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def simulate(
 ) -> Trace:
     """Simulate every rank of `plan` on `cluster`.
 
-    `engine`: auto, maxplus, simpy or unfolded (SimPy without folding). `name` (else the plan's),
+    `engine`: auto, maxplus, stretched, simpy or unfolded (SimPy without folding). `name` (else the plan's),
     `scenario` and `model` go into the header of the run. `allocator`: caching records what PyTorch's
     caching allocator would reserve; none does not, which is faster. `arrivals`: a collective moves
     bytes once all have come (barrier), or message by message where it runs as a ring (ring).

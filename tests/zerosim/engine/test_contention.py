@@ -23,7 +23,8 @@ from zerosim.engine.contention import (
 from zerosim.engine.events import run
 from zerosim.engine.folding import fold
 from zerosim.engine.maxplus import solve
-from zerosim.engine.program import Program, Timed, Times
+from zerosim.engine.program import Int, Program, Timed, Times
+from zerosim.engine.stretched import MAX_LENGTH, settle
 from zerosim.engine.variation import durations
 from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
@@ -229,6 +230,21 @@ def test_auto_stretches_kernels_beside_a_collective_once_contention_is_on() -> N
     assert ends(beside, "simpy") == ("simpy", [3000, 1223, 6000])
     assert ends(beside, "unfolded") == ("simpy", [3000, 1223, 6000])
     assert ends(beside, "maxplus") == ("maxplus", [3000, 1000, 6000])  # as if all were alone
+
+
+def test_kernels_too_long_for_the_fast_path_are_simpys() -> None:
+    times = Timed(0, (), 0, MAX_LENGTH, kernels=MANY), gather((), 2 * MAX_LENGTH, CTAS)
+    program = Program(1, times, (Axis("world", 1),), {"link": 1e9}, contention=SMS, sms=132)
+    folded = fold(program, EQUAL)
+    alone: list[Int | int] = [MAX_LENGTH, 2 * MAX_LENGTH]
+    assert settle(program, folded, alone, solve(program, folded, alone)) is None
+    shorter: list[Int | int] = [MAX_LENGTH - 1, 2 * MAX_LENGTH]
+    found = settle(program, folded, shorter, solve(program, folded, shorter))
+    reference = run(program, folded, shorter, fluid=True)
+    assert found is not None
+    assert found.end.tolist() == reference.end.tolist()
+    # Speeds are rounded to 2^-30: of ten seconds, that is some nanoseconds.
+    assert found.end[0, 0] == pytest.approx((MAX_LENGTH - 1) * 132 / 108, abs=10)
 
 
 def test_communicators_that_do_not_serialise_let_transfers_share_the_link() -> None:
