@@ -9,6 +9,7 @@ tuner plug-ins, which may choose otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,8 +53,9 @@ def nccl(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> Transfe
     """The collective as NCCL's tuner would run it. See Note [NCCL's tuner]. Raises ScenarioError."""
     if kind in GROUPED:
         return grouped(kind, nbytes, group, cluster)
-    best = min(choices(kind, nbytes, group, cluster), key=lambda choice: choice.seconds)
+    passes(kind, cluster.backend)
     view = seen(group, cluster)
+    best = min(_considered(kind, nbytes, view), key=lambda choice: choice.seconds)
     fabric_s = view.topology.net_base_s if view.crosses else 0.0
     loads = _loads(kind, nbytes, best.algorithm, view, group.sharing, cluster)
     wire_s = max(best.wire_s, slowest_s(loads, cluster))
@@ -69,8 +71,11 @@ def nccl(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> Transfe
 def choices(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> tuple[Choice, ...]:
     """What NCCL chooses from, in its order: the first of the fastest wins. Raises ScenarioError."""
     passes(kind, cluster.backend)
-    view = seen(group, cluster)
-    return tuple(
+    return tuple(_considered(kind, nbytes, seen(group, cluster)))
+
+
+def _considered(kind: Kind, nbytes: int, view: Seen) -> Iterator[Choice]:
+    return (
         Choice(
             algorithm,
             protocol,
