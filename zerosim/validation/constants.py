@@ -21,9 +21,9 @@ _BOUNDS: Final = {
     "efficiency": (0.05, 1.0),
     "attention_efficiency": (0.02, 1.0),
     "memory_efficiency": (0.05, 2.0),
-    "launch_s": (1e-8, 1e-3),
-    "kernel_s": (1e-7, 1e-3),
-    "issue_s": (1e-7, 1e-3),
+    "launch_s": (1e-6, 2e-5),
+    "kernel_s": (1e-6, 1e-4),
+    "issue_s": (1e-6, 1e-3),
 }
 """Beyond these a constant is no longer what its name says."""
 

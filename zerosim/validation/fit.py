@@ -1,15 +1,16 @@
 """Constants fitted on measured steps: few for each device, on rows marked calib and no others.
 
 What is made small is ln(predicted / measured), by a soft absolute value, so that a row that was
-measured wrong pulls no harder than it must. The simulator itself is asked at every trial.
+measured wrong pulls no harder than it must. See Note [Paths while fitting] in path.py; what is left
+is what the simulator says with the constants found.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -17,13 +18,19 @@ from numpy.typing import NDArray
 
 from zerosim.errors import MeasurementError
 from zerosim.hardware.calibration import Calibration
-from zerosim.validation.bench import bench
+from zerosim.validation.bench import Bench, bench
 from zerosim.validation.constants import DEFAULT, Constant, constants, started, value, with_values
+from zerosim.validation.document import document
+from zerosim.validation.path import Walk, length_s, prices
 from zerosim.validation.predict import Predicted
 from zerosim.validation.trial import AS_SHIPPED, Trial
 
 SOFT: Final = 0.03
 """Residuals of this size begin to count less than by their square: what runs differ by anyway."""
+MAX_TRIALS: Final = 12
+"""After so many simulations of all rows a path that is still new makes no difference that matters."""
+_NEAR: Final = 1e-3
+"""Constants that change by less than a thousandth are found."""
 _STEP: Final = 1e-3
 """Nanoseconds are whole numbers, so that a difference over less would be their rounding."""
 Notice = Callable[[int, float], None]
@@ -74,30 +81,104 @@ def fit(
     """
     _refuse_others(found)
     every, start = constants(found, names), started(found, trial.calibration)
-    measured = np.asarray([one.row.measured_s for one in found])
-    weights = _weights(found, by_source=by_source)
-    with bench([one.scenario for one in found], trial, workers) as seconds_of:
-        trials = 0
-
-        def residuals(logs: Array) -> Array:
-            nonlocal trials
-            trials += 1
-            seconds = np.asarray(seconds_of(with_values(start, every, np.exp(logs).tolist())))
-            ln: Array = np.log(seconds / measured)
+    with bench([one.scenario for one in found], trial, workers) as rows:
+        search = Search(found, every, start, trial, rows, _weights(found, by_source=by_source))
+        logs = np.asarray([math.log(value(start, constant)) for constant in every])
+        ln, jacobian = search.simulated(logs), np.zeros((len(found), len(every)))
+        for trials in range(1, MAX_TRIALS + 1):
             notice(trials, float(np.abs(ln).mean()))
-            weighted: Array = ln * weights
-            return weighted
-
-        logs, jacobian, last = _least(residuals, every, start, _owned(every, found))
-    ln = last / weights
+            best, jacobian = search.least(logs)
+            far = float(np.abs(best - logs).max())
+            logs, ln = best, search.simulated(best)
+            if far < _NEAR:
+                break
     return Fit(
         constants=every,
         values=tuple(float(x) for x in np.exp(logs)),
-        spread=_spread(jacobian, last),
-        calibration=_document(start, every, np.exp(logs), found, ln),
+        spread=_spread(jacobian, ln),
+        calibration=document(start, every, np.exp(logs).tolist(), found, ln.tolist()),
         residuals=_residuals(found, ln),
         ln_ratios=tuple(float(x) for x in ln),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a fit looks at: rows, constants and the paths seen so far, of each row its own."""
+
+    found: Sequence[Predicted]
+    every: tuple[Constant, ...]
+    start: Calibration
+    trial: Trial
+    rows: Bench
+    weights: Array
+    seen: list[list[Walk]] = field(default_factory=list)
+    beside: list[float] = field(default_factory=list)
+
+    def simulated(self, logs: Array) -> Array:
+        """ln(predicted / measured) by the simulator; it remembers the paths on which that hangs."""
+        walks = self.rows.walks(self._calibration(logs))
+        if not self.seen:
+            self.seen.extend([] for _ in walks)
+        for seen, walk in zip(self.seen, walks, strict=True):
+            seen.append(walk)
+        # What contention adds to a path is no price of an op; it is carried over as a factor.
+        self.beside[:] = [0.0] * len(walks)
+        ln = self.priced(logs)
+        seconds = np.asarray([walk.seconds for walk in walks])
+        exact: Array = np.log(seconds / np.asarray([one.row.measured_s for one in self.found]))
+        self.beside[:] = (exact - ln).tolist()
+        return exact
+
+    def priced(self, logs: Array) -> Array:
+        """The same by the longest of the paths that were seen."""
+        calibration = self._calibration(logs)
+        now = replace(self.trial, calibration=calibration)
+        ln = []
+        for one, distinct, walks in zip(self.found, self.rows.distinct, self.seen, strict=True):
+            durations, issues = prices(distinct, now.cluster(one.scenario))
+            seconds = max(length_s(walk, durations, issues) for walk in walks)
+            ln.append(math.log(seconds / one.row.measured_s))
+        total: Array = np.asarray(ln) + np.asarray(self.beside)
+        return total
+
+    def slopes(self, logs: Array) -> Array:
+        """Differences of `priced`. All devices' constants of one name move at once: a row has one."""
+        owned = np.asarray(
+            [[c.kind != "device" or c.of == one.device for c in self.every] for one in self.found]
+        )
+        here, found = self.priced(logs), np.zeros(owned.shape)
+        for name in dict.fromkeys(constant.name for constant in self.every):
+            mine = [i for i, constant in enumerate(self.every) if constant.name == name]
+            moved = logs.copy()
+            moved[mine] -= _STEP
+            change = (here - self.priced(moved)) / _STEP
+            found[:, mine] = np.where(owned[:, mine], change[:, None], 0.0)
+        return found
+
+    def least(self, logs: Array) -> tuple[Array, Array]:
+        """Where the error is least by the paths seen, and how each row depends on each constant."""
+        from scipy.optimize import least_squares  # noqa: PLC0415 - half a second for fits alone
+
+        solved = least_squares(
+            lambda x: self.priced(x) * self.weights,
+            logs,
+            jac=lambda x: self.slopes(x) * self.weights[:, None],
+            bounds=(
+                [math.log(constant.low) for constant in self.every],
+                [math.log(constant.high) for constant in self.every],
+            ),
+            loss="soft_l1",
+            f_scale=SOFT,
+            xtol=1e-4,
+            ftol=1e-5,
+            max_nfev=15,
+        )
+        best: Array = solved.x
+        return best, self.slopes(best)
+
+    def _calibration(self, logs: Array) -> Calibration:
+        return with_values(self.start, self.every, np.exp(logs).tolist())
 
 
 def _refuse_others(found: Sequence[Predicted]) -> None:
@@ -116,53 +197,6 @@ def _weights(found: Sequence[Predicted], *, by_source: bool) -> Array:
     of_source = Counter(one.row.source_id for one in found)
     each = len(found) / len(of_source)
     return np.asarray([math.sqrt(each / of_source[one.row.source_id]) for one in found])
-
-
-def _owned(every: Sequence[Constant], found: Sequence[Predicted]) -> NDArray[np.bool_]:
-    """Whether a row depends on a constant: shape [rows, constants]."""
-    return np.asarray(
-        [
-            [constant.kind != "device" or constant.of == one.device for constant in every]
-            for one in found
-        ]
-    )
-
-
-def _least(
-    residuals: Callable[[Array], Array],
-    every: Sequence[Constant],
-    start: Calibration,
-    owned: NDArray[np.bool_],
-) -> tuple[Array, Array, Array]:
-    """Logarithms of the constants, the Jacobian and the residuals there."""
-    from scipy.optimize import least_squares  # noqa: PLC0415 - half a second that only a fit needs
-
-    def slopes(logs: Array) -> Array:
-        """All devices' constants of one name are moved at once: a row has one device."""
-        here, found = residuals(logs), np.zeros(owned.shape)
-        for name in dict.fromkeys(constant.name for constant in every):
-            mine = [i for i, constant in enumerate(every) if constant.name == name]
-            moved = logs.copy()
-            moved[mine] -= _STEP
-            change = (here - residuals(moved)) / _STEP
-            found[:, mine] = np.where(owned[:, mine], change[:, None], 0.0)
-        return found
-
-    solved = least_squares(
-        residuals,
-        [math.log(value(start, constant)) for constant in every],
-        jac=slopes,
-        bounds=(
-            [math.log(constant.low) for constant in every],
-            [math.log(constant.high) for constant in every],
-        ),
-        loss="soft_l1",
-        f_scale=SOFT,
-        xtol=1e-4,
-        ftol=1e-5,
-        max_nfev=30,
-    )
-    return solved.x, slopes(solved.x), residuals(solved.x)
 
 
 def _spread(jacobian: Array, residuals: Array) -> tuple[float | None, ...]:
@@ -193,47 +227,3 @@ def _residuals(found: Sequence[Predicted], ln: Array) -> tuple[Residual, ...]:
         )
         for source, some in sorted(by_source.items())
     )
-
-
-def _document(
-    start: Calibration,
-    every: Sequence[Constant],
-    values: Array,
-    found: Sequence[Predicted],
-    ln: Array,
-) -> Calibration:
-    """The calibration with each fitted table's source, and the provenance of the whole."""
-    fitted = with_values(start, every, values.tolist())
-    devices, launchers = dict(fitted.device), dict(fitted.launcher)
-    for name in {constant.of for constant in every if constant.kind == "device"}:
-        mine = [i for i, one in enumerate(found) if one.device == name]
-        devices[name] = replace(devices[name], source=_source(name, every, mine, found, ln))
-    for name in {constant.of for constant in every if constant.kind == "launcher"}:
-        mine = list(range(len(found)))
-        launchers[name] = replace(launchers[name], source=_source(name, every, mine, found, ln))
-    total = np.abs(ln)
-    provenance = {
-        "what": "constants fitted by zerosim validate --fit",
-        "rows": f"{len(found)} rows marked calib, none marked test",
-        "sources": _counted(one.row.source_id for one in found),
-        "constants": f"{len(every)}: " + ", ".join(dict.fromkeys(c.name for c in every)),
-        "left": f"mean |ln(predicted / measured)| {total.mean():.1%}, median {np.median(total):.1%}",
-    }
-    return replace(fitted, device=devices, launcher=launchers, provenance=provenance)
-
-
-def _source(
-    name: str,
-    every: Sequence[Constant],
-    mine: Sequence[int],
-    found: Sequence[Predicted],
-    ln: Array,
-) -> str:
-    names = ", ".join(constant.name for constant in every if constant.of == name)
-    rows = _counted(found[i].row.source_id for i in mine)
-    error = float(np.abs(np.asarray([ln[i] for i in mine])).mean())
-    return f"{names} fitted on {len(mine)} measured steps ({rows}): mean error {error:.1%}"
-
-
-def _counted(sources: Iterable[str]) -> str:
-    return ", ".join(f"{source} {n}" for source, n in sorted(Counter(sources).items()))

@@ -42,8 +42,8 @@ def truly(rows: Sequence[StepRow]) -> tuple[list[Predicted], tuple[float, ...]]:
     every = constants(found, NAMES)
     truth = (0.61, 9e-6)
     known = with_values(started(found), every, truth)
-    with bench([one.scenario for one in found], workers=1) as seconds:
-        measured = seconds(known)
+    with bench([one.scenario for one in found], workers=1) as held:
+        measured = [walk.seconds for walk in held.walks(known)]
     return [
         replace(one, row=replace(one.row, measured_s=s))
         for one, s in zip(found, measured, strict=True)
@@ -89,7 +89,8 @@ def test_several_processes_say_what_one_says(rows: list[StepRow]) -> None:
     found = [predicted(row) for row in rows]
     scenarios, known = [one.scenario for one in found], started(found)
     with bench(scenarios, workers=1) as alone, bench(scenarios, workers=2) as together:
-        assert alone(known) == together(known)
+        assert alone.walks(known) == together.walks(known)
+        assert alone.distinct == together.distinct
 
 
 def test_a_mechanism_that_is_taken_out_stays_out_on_the_bench(rows: list[StepRow]) -> None:
@@ -100,8 +101,8 @@ def test_a_mechanism_that_is_taken_out_stays_out_on_the_bench(rows: list[StepRow
         bench([one.scenario for one in found], workers=1) as shipped,
         bench([one.scenario for one in found], trial, workers=1) as serial,
     ):
-        pairs = zip(shipped(known), serial(known), strict=True)
-        assert all(less < more for less, more in pairs)
+        pairs = zip(shipped.walks(known), serial.walks(known), strict=True)
+        assert all(less.seconds < more.seconds for less, more in pairs)
 
 
 def test_a_prediction_does_not_import_scipy() -> None:
