@@ -79,6 +79,10 @@ class Topology:
 
     `net_latency_s`: NCCL's latencyInter, waited for once a step between nodes (twice with Simple);
     `net_base_s`: what the fabric adds once to a collective that crosses nodes.
+
+    Of a network's plug-in: whether it lets protocols other than Simple be (`low_latency`), and the
+    largest chunk of NVLSTree (`tree_chunk`, 0: NCCL's own). `intra_share`: the share of the intra
+    link's rate that large tensors reach.
     """
 
     architecture: str
@@ -97,6 +101,9 @@ class Topology:
     net_latency_s: float = 0.0
     net_base_s: float = 0.0
     sharp: bool = False
+    low_latency: bool = True
+    tree_chunk: int = 0
+    intra_share: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse words that the tuner does not know, and channels that carry nothing."""
@@ -111,6 +118,7 @@ class Topology:
             ("channels", self.channels),
             ("channel_busbw", self.channel_busbw),
             ("ctas", self.ctas),
+            ("intra_share", self.intra_share),
         ):
             if not math.isfinite(number) or number <= 0:
                 raise ScenarioError(f"topology.{what} is {number}: give a number above 0")
@@ -123,6 +131,7 @@ class Topology:
             ("net_ctas", self.net_ctas),
             ("net_latency_s", self.net_latency_s),
             ("net_base_s", self.net_base_s),
+            ("tree_chunk", self.tree_chunk),
         ):
             if not math.isfinite(number) or number < 0:
                 raise ScenarioError(f"topology.{what} is {number}: give a number, 0 or more")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
 _MAX_PARTS: Final = 50
 _LONG_KEY: Final = re.compile(rf"""(?:\.[ \t]*[\w"'-]+[ \t]*){{{_MAX_PARTS}}}""")
@@ -26,13 +26,24 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def write_toml(record: Mapping[str, Any]) -> str:
-    """Tables as TOML. What is None is left out; a table of words within another is a line of it."""
-    plain = {k: v for k, v in record.items() if not isinstance(v, Mapping)}
+    """Tables as TOML. What is None is left out; a table of words within another is a line of it.
+
+    Lists of tables, at the top, get a header for each table.
+    """
+    listed = {k: v for k, v in record.items() if _is_list_of_tables(v)}
+    plain = {k: v for k, v in record.items() if not isinstance(v, Mapping) and k not in listed}
     parts = ["\n".join(_lines(plain))] if plain else []
     for name, table in record.items():
         if isinstance(table, Mapping):
             parts += _tables(_key(name), table)
+    for name, tables in listed.items():
+        parts += ["\n".join([f"[[{_key(name)}]]", *_lines(table)]) for table in tables]
     return "\n\n".join(parts) + "\n"
+
+
+def _is_list_of_tables(value: object) -> bool:
+    tables = isinstance(value, list | tuple) and len(value) > 0
+    return tables and all(isinstance(table, Mapping) for table in cast("Sequence[object]", value))
 
 
 def _tables(header: str, table: Mapping[str, Any]) -> Iterator[str]:

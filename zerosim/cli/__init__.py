@@ -23,6 +23,7 @@ VERBS: Final[dict[str, str]] = {
     "import": "zerosim.cli.importing",
     "show": "zerosim.cli.show",
     "compare": "zerosim.cli.compare",
+    "calibrate": "zerosim.cli.calibrate",
     "list": "zerosim.cli.listing",
     "runs": "zerosim.cli.runs",
     "dashboard": "zerosim.cli.dashboard",

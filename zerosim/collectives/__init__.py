@@ -9,7 +9,7 @@ from typing import Final
 from zerosim.cluster import Cluster
 from zerosim.collectives.alpha_beta import alpha_beta
 from zerosim.collectives.hierarchical import hierarchical
-from zerosim.collectives.nccl import nccl
+from zerosim.collectives.nccl import nccl, nccl_pipelined
 from zerosim.collectives.placement import Placement, Transfer, capacities, placed
 from zerosim.collectives.ring import ring
 from zerosim.collectives.table import table
@@ -37,6 +37,7 @@ COLLECTIVES: Final = Registry(
     {
         "ring": Model(ring, LATENCIES),
         "nccl": Model(nccl),
+        "nccl-pipelined": Model(nccl_pipelined),
         "hierarchical": Model(hierarchical),
         "alpha-beta": Model(alpha_beta, ("base_s",)),
         "table": Model(table),

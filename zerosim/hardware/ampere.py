@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from zerosim.hardware.devices import A100_SXM4_40GB, A100_SXM4_80GB
-from zerosim.hardware.fabrics import EFA_V1, INFINIBAND, OMNI_PATH, ROCE, SLINGSHOT
+from zerosim.hardware.fabrics import EFA_V1, INFINIBAND, NVLINK_3, OMNI_PATH, ROCE, SLINGSHOT
 from zerosim.hardware.machine import NCCL_BASE_S, Machine
 from zerosim.hardware.parts import AMPERE, NVSWITCH2, RINGS, ampere, cards
 from zerosim.hardware.published import Published
@@ -28,6 +28,7 @@ DGX_A100: Final = Machine(
     intra=NVSWITCH2,
     inter=cards(8, 200),
     fabric=INFINIBAND,
+    inside=NVLINK_3,
     base_s=NCCL_BASE_S,
     topology=ampere(cpu="amd"),
     sources=AMPERE
@@ -61,11 +62,12 @@ AWS_P4D: Final = replace(
     device=A100_SXM4_40GB,
     inter=cards(4, 100, "efa"),
     fabric=EFA_V1,
-    topology=ampere(),
+    topology=replace(ampere(), low_latency=False),
     sources=AMPERE
     | {
         "intra_busbw": _INTRA,
         "inter_busbw": f"4 cards x 12.5 GB/s ({_ML_ENGINEERING}: 400 Gbit/s)",
+        "protocols": "aws/aws-ofi-nccl platform-aws sets NCCL_PROTO=simple on p4d and p4de",
     },
     published=(),
 )
@@ -118,6 +120,7 @@ PERLMUTTER: Final = Machine(
     intra=replace(NVSWITCH2, name="nvlink"),
     inter=cards(4, 200, "slingshot"),
     fabric=SLINGSHOT,
+    inside=NVLINK_3,
     base_s=NCCL_BASE_S,
     topology=ampere(cpu="amd"),
     sources=AMPERE

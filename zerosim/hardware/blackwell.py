@@ -48,6 +48,7 @@ AWS_P6_B200: Final = replace(
     says="8 B200 180 GB on NVSwitch, 8 EFA cards of 400 Gbit/s",
     inter=cards(8, 400, "efa"),
     fabric=EFA_V4,
+    topology=replace(blackwell(), tree_chunk=2**19),
     sources=DGX_B200.sources
     | {"inter_busbw": f"8 cards x 50 GB/s ({_NETWORKS}: EFA v4, 3,200 Gbit/s)"},
     published=(

@@ -10,7 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from zerosim.cluster import Measured
 from zerosim.errors import ScenarioError, UnknownNameError
+from zerosim.hardware.measured_series import series_from, series_to
 from zerosim.hardware.toml_file import read_tables
 from zerosim.toml_text import read_toml, write_toml
 
@@ -59,12 +61,13 @@ C = TypeVar("C", DeviceConstants, FabricConstants, LauncherConstants)
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Constants by name, and where the document is from. Empty: nothing is known."""
+    """Constants by name, measured series, and where the document is from. Empty: nothing is known."""
 
     device: dict[str, DeviceConstants] = field(default_factory=dict)
     fabric: dict[str, FabricConstants] = field(default_factory=dict)
     launcher: dict[str, LauncherConstants] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
+    collective: tuple[Measured, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As tables of plain values; what is empty, and what is None, is left out."""
@@ -72,6 +75,7 @@ class Calibration:
         for kind in _KINDS:
             found = getattr(self, kind)
             tables[kind] = {name: _present(asdict(found[name])) for name in found}
+        tables["collective"] = series_to(self.collective)
         return {name: table for name, table in tables.items() if table}
 
 
@@ -79,8 +83,8 @@ def calibration_from(record: object, where: str = "calibration") -> Calibration:
     """A calibration from its tables. Raises UnknownNameError, ScenarioError; `where` names them."""
     tables = _table(record, where)
     for name in tables:
-        if name not in ("provenance", *_KINDS):
-            raise UnknownNameError(f"table of {where}", name, ("provenance", *_KINDS))
+        if name not in (known := ("provenance", *_KINDS, "collective")):
+            raise UnknownNameError(f"table of {where}", name, known)
     said = _table(tables.get("provenance", {}), f"{where}.provenance")
     for key, text in said.items():
         if not isinstance(text, str):
@@ -90,6 +94,7 @@ def calibration_from(record: object, where: str = "calibration") -> Calibration:
         fabric=_constants(FabricConstants, tables.get("fabric", {}), f"{where}.fabric"),
         launcher=_constants(LauncherConstants, tables.get("launcher", {}), f"{where}.launcher"),
         provenance=said,
+        collective=series_from(tables.get("collective", ()), f"{where}.collective"),
     )
 
 
@@ -117,6 +122,7 @@ def merged(base: Calibration, over: Calibration) -> Calibration:
         fabric=base.fabric | over.fabric,
         launcher=base.launcher | over.launcher,
         provenance=base.provenance | over.provenance,
+        collective=(*over.collective, *base.collective),
     )
 
 

@@ -1,4 +1,4 @@
-"""The networks between nodes, each with the one whose fitted constants stand in for its own."""
+"""The networks between nodes and links inside them that have fitted constants, or what stands in."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ TCPX: Final = "GPUDirect-TCPX"
 OMNI_PATH: Final = "Omni-Path"
 SLINGSHOT: Final = "Slingshot 11"
 TCP: Final = "TCP"
+NVLINK_3: Final = "NVLink 3"
 
 LIKE: Final = {
     ROCE: INFINIBAND,

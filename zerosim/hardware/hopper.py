@@ -58,11 +58,12 @@ AWS_P5: Final = replace(
     says="8 H100 80 GB on NVSwitch, 32 EFA cards of 100 Gbit/s",
     inter=cards(32, 100, "efa"),
     fabric=EFA_V2,
-    topology=hopper(cpu="amd"),
+    topology=replace(hopper(cpu="amd"), tree_chunk=2**19),
     sources=HOPPER
     | {
         "intra_busbw": _INTRA,
         "inter_busbw": f"32 cards x 12.5 GB/s ({_NETWORKS}: EFA v2, 3,200 Gbit/s)",
+        "tree_chunk": "aws/aws-ofi-nccl platform-aws sets NCCL_NVLSTREE_MAX_CHUNKSIZE to 512 KiB",
     },
     published=(
         Published(
@@ -168,6 +169,7 @@ AWS_P5EN: Final = replace(
     says="8 H200 141 GB on NVSwitch, 16 EFA cards of 200 Gbit/s",
     inter=cards(16, 200, "efa"),
     fabric=EFA_V3,
+    topology=replace(hopper(), tree_chunk=2**19),
     sources=HGX_H200.sources
     | {"inter_busbw": f"16 cards x 25 GB/s ({_NETWORKS}: EFA v3, 3,200 Gbit/s)"},
 )

@@ -18,8 +18,9 @@ class Machine:
     """A kind of node, many of which make a cluster.
 
     `fabric` and `launcher` name the constants of a calibration; `own` holds constants for this machine
-    alone. Without a `fabric`, `inter` is what the network reaches. `computes`: the host is the device.
-    `collectives`: the model of their time (empty: nccl where there is a topology, else ring).
+    alone. Without a `fabric`, `inter` is what the network reaches; `inside` names the constants of the
+    link inside a node, whose share is that of large tensors. `computes`: the host is the device.
+    `collectives`: the model of their time (empty: nccl-pipelined where there is a topology, else ring).
     `sources` are of what is not the device's: intra_busbw, inter_busbw, latency.
     """
 
@@ -31,6 +32,7 @@ class Machine:
     says: str = ""
     sources: dict[str, str] = field(default_factory=dict)
     fabric: str = ""
+    inside: str = ""
     launcher: str = "one process a GPU"
     base_s: float = 0.0
     backend: str = "nccl"
@@ -73,6 +75,7 @@ class Machine:
             host=Host(launching.kernel_s, launching.issue_s, self.computes),
             base_s=self.base_s,
             backend=self.backend,
+            measured=known.collective,
             sources=self.device.sources
             | self.sources
             | {
@@ -81,13 +84,14 @@ class Machine:
                 "fabric": network.source,
                 "host": launching.source,
             },
-            collectives=self.collectives or ("ring" if self.topology is None else "nccl"),
+            collectives=self.collectives or ("ring" if self.topology is None else "nccl-pipelined"),
             topology=None
             if self.topology is None
             else replace(
                 self.topology,
                 net_latency_s=self.topology.net_latency_s + network.net_latency_s,
                 net_base_s=self.topology.net_base_s + network.net_base_s,
+                intra_share=fabric_constants(self.inside, known).share,
             ),
         )
 

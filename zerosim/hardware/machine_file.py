@@ -30,7 +30,15 @@ _ONE_OF: Final = {
 }
 _MOST: Final = {"int": 2**53, "float": 1e20}
 """Beyond any device's FLOP/s; products of them stay finite."""
-_ZERO: Final = ("sms", "nvls_heads", "nvls_link", "nvls_ctas", "net_channels", "net_ctas")
+_ZERO: Final = (
+    "sms",
+    "nvls_heads",
+    "nvls_link",
+    "nvls_ctas",
+    "net_channels",
+    "net_ctas",
+    "tree_chunk",
+)
 
 
 def read_machine(path: Path) -> Machine:

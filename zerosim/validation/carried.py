@@ -32,6 +32,7 @@ def _rows(cells: Mapping[str, str]) -> Iterator[Row]:
             n_nodes=int(cells["nodes"]),
             nbytes=int(cells["bytes"]),
             seconds=float(cells[column]) / 1e6,
+            dtype=cells["dtype"],
             in_place=in_place if both else None,
         )
         side = "in" if in_place else "out"

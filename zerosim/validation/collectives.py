@@ -14,13 +14,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from zerosim.cluster import Cluster
-from zerosim.collectives import transfer
+from zerosim.collectives import Transfer, transfer
 from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES
 from zerosim.hardware.calibration import Calibration, merged, shipped
 from zerosim.hardware.constants import launcher_constants
-from zerosim.units import NS_PER_S
+from zerosim.kinds import Kind
+from zerosim.units import NS_PER_S, dtype_bytes
 from zerosim.validation.collective_rows import Row
+from zerosim.validation.measured import Timing
 from zerosim.validation.settings import Setting, setting_of
 
 SMALL: Final = 2**15
@@ -136,17 +138,30 @@ def collective_scores(
 
 def predict(row: Row, known: Calibration) -> Predicted | str:
     """What the simulator says about a row, or why it cannot."""
+    moved = moved_by(row, known)
+    return moved if isinstance(moved, str) else launched(row, *moved, known)
+
+
+def moved_by(row: Row, known: Calibration) -> tuple[Setting, Transfer] | str:
+    """A row's collective on its machine, without a launch, or why that cannot be said."""
     setting = setting_of(row)
     if isinstance(setting, str):
         return setting
     timing = row.timing
+    if not _even(timing):
+        return f"{timing.nbytes} bytes are no equal pieces of whole elements for its ranks"
     try:
         cluster = cluster_for(setting, timing.n_ranks, timing.n_nodes or 1, known)
-        moved = transfer(timing.kind, timing.nbytes, timing.n_ranks, cluster)
-        gpus = timing.n_ranks // (timing.n_nodes or 1)
-        seconds = launched_s(moved.alone_ns / NS_PER_S, moved.ctas, gpus, setting.launcher, known)
+        return setting, transfer(timing.kind, timing.nbytes, timing.n_ranks, cluster)
     except ScenarioError as error:
         return str(error)
+
+
+def launched(row: Row, setting: Setting, moved: Transfer, known: Calibration) -> Predicted:
+    """A row's collective as its launcher gets it. Raises ScenarioError for an unknown launcher."""
+    timing = row.timing
+    gpus = timing.n_ranks // (timing.n_nodes or 1)
+    seconds = launched_s(moved.alone_ns / NS_PER_S, moved.ctas, gpus, setting.launcher, known)
     return Predicted(
         row_id=row.row_id,
         series=row.series,
@@ -161,6 +176,12 @@ def predict(row: Row, known: Calibration) -> Predicted | str:
         by=moved.by,
         assumed=setting.assumed,
     )
+
+
+def _even(timing: Timing) -> bool:
+    """Whether each rank's piece of an all-to-all is as large, in whole elements, as any other's."""
+    width = dtype_bytes(timing.dtype) if timing.dtype else 1
+    return timing.kind is not Kind.ALL_TO_ALL or timing.nbytes % (timing.n_ranks * width) == 0
 
 
 def cluster_for(setting: Setting, n_ranks: int, n_nodes: int, known: Calibration) -> Cluster:

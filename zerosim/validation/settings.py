@@ -10,6 +10,9 @@ from zerosim.validation.collective_rows import Row
 
 ONE_PROCESS: Final = "one process for all GPUs"
 PER_GPU: Final = "one process a GPU"
+"""torch: each call is issued by itself."""
+QUEUED: Final = "nccl-tests, one process a GPU"
+"""Calls are issued ahead of the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,12 @@ def setting_of(row: Row) -> Setting | str:
     return f"no machine here has {row.gpu} and the network '{row.inter_link or 'not stated'}'"
 
 
+def _launcher(row: Row) -> str:
+    if row.series in _DROVE_ALL or _ONE_PROCESS.search(row.notes) is not None:
+        return ONE_PROCESS
+    return QUEUED if "nccl-tests" in row.tool else PER_GPU
+
+
 def _fits(rule: _Rule, text: str, row: Row) -> bool:
     if rule.nodes is not None and rule.nodes != ((row.timing.n_nodes or 1) > 1):
         return False
@@ -120,11 +129,10 @@ def _fits(rule: _Rule, text: str, row: Row) -> bool:
 
 
 def _setting(rule: _Rule, row: Row, n_nodes: int) -> Setting:
-    one = row.series in _DROVE_ALL or _ONE_PROCESS.search(row.notes) is not None
     per_node = row.timing.n_ranks // n_nodes if n_nodes > 1 else None
     return Setting(
         cluster=rule.cluster,
-        launcher=ONE_PROCESS if one else PER_GPU,
+        launcher=_launcher(row),
         per_node=None if rule.cluster == "gb200-nvl72" else per_node,
         inter_gbps=row.inter_gbps,
         nvls="NVLS_ENABLE=0" not in row.algo,

@@ -122,4 +122,11 @@ def test_a_single_sender_drives_a_single_card() -> None:
 def test_a_model_that_does_not_exist_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="no model of collectives 'nncl': did you mean"):
         transfer(AG, 8, 8, replace(box("h100", 8), collectives="nncl"))
-    assert list(COLLECTIVES) == ["ring", "nccl", "hierarchical", "alpha-beta", "table"]
+    assert list(COLLECTIVES) == [
+        "ring",
+        "nccl",
+        "nccl-pipelined",
+        "hierarchical",
+        "alpha-beta",
+        "table",
+    ]

@@ -30,6 +30,8 @@ from zerosim.kinds import Kind
 
 def available(kind: Kind, algorithm: Algorithm, protocol: Protocol, group: Seen) -> bool:
     """Whether NCCL would consider the pair for a collective of `kind`."""
+    if protocol is not Protocol.SIMPLE and not group.topology.low_latency:
+        return False
     if protocol is Protocol.LL128 and not (
         group.topology.ll128 and (group.per_node == 1 or group.topology.intra == "nvlink")
     ):
