@@ -114,6 +114,8 @@ def contended(draw: Draw, schedule: str) -> Record:
         behaviour["slow_links"] = f"{draw(st.integers(0, cluster['world_size'] - 1))}:0.5"
     if draw(st.integers(0, 3)) == 0:
         behaviour["network_jitter"] = 0.2
+    if draw(st.booleans()):
+        behaviour["arrivals"] = "ring"
     return record
 
 

@@ -111,7 +111,7 @@ def _stretched(program: Program, folded: Folded, variation: Variation) -> tuple[
 def _auto(program: Program, folded: Folded, variation: Variation) -> tuple[Times, str]:
     given = durations(program, variation, folded.representatives)
     times, ran = solve(program, folded, given), "maxplus"
-    if kernels_overlap(program, times):
+    if program.contention.of_kernels and kernels_overlap(program, times):
         settled = settle(program, folded, given, times)
         if settled is None:
             return _simpy(program, folded, variation)
