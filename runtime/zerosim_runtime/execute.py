@@ -6,7 +6,7 @@ begins, the cursor carries out all that the plan lists before it (gathers, fills
 plan's next computation is another one, the run stops and names both. Between two layers stands an
 identity whose backward runs when the later layer's gradients are complete: autograd runs ready nodes
 latest first, so all nodes of a layer, and the accumulation of its parameters' gradients, come before
-its input's identity.
+its input's identity. A loss that the plan has as ops of its own stands behind such an identity, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from zerosim_runtime.progress import Rank, settle
 from zerosim_runtime.recorder import Row
 from zerosim_runtime.saved import Saved, watching
 
-_LOSS: Final = "workspace.loss"
+_LOSS: Final = "workspace.kept_by_loss"
 
 
 @dataclass(slots=True)
@@ -54,15 +54,20 @@ def attach(execution: Execution, model: Model) -> None:
         _begin(execution, Kind.FORWARD, index)
         return tuple(_between(x, execution, index) if x.requires_grad else x for x in inputs)
 
-    def after(index: int) -> None:
+    def after(index: int, output: torch.Tensor) -> torch.Tensor | None:
         if index < len(model.layers) - 1:
             _end_forward(execution)
-        else:
+            return None
+        if execution.workload.layers[-1].loss is None:
             execution.saved.layer = _LOSS
+            return None
+        _end_forward(execution)
+        _begin_loss(execution)
+        return _before_loss(output, execution)
 
     for i, layer in enumerate(model.layers):
         layer.register_forward_pre_hook(lambda _, inputs, index=i: before(index, inputs))
-        layer.register_forward_hook(lambda *_, index=i: after(index))
+        layer.register_forward_hook(lambda _, __, output, index=i: after(index, output))
     for unit, parameters in enumerate(execution.rank.weights.parameters):
         for index, parameter in enumerate(parameters):
             hooked: Any = parameter  # torch's method has no types
@@ -80,8 +85,12 @@ def train_step(
         execution.saved.reset((batch.inputs, batch.targets))
         with watching(execution.saved):
             loss = model(batch)
-        _end_forward(execution)
-        _begin(execution, Kind.BACKWARD, len(model.layers) - 1)
+        if execution.workload.layers[-1].loss is None:
+            _end_forward(execution)
+            _begin(execution, Kind.BACKWARD, len(model.layers) - 1)
+        else:
+            _end_loss(execution, execution.saved.logits.get(_LOSS, 0))
+            _begin_loss(execution)
         torch.autograd.backward(loss / len(batches))
         _end_backward(execution)
         losses.append(loss.detach())
@@ -109,6 +118,55 @@ def _between(x: torch.Tensor, execution: Execution, index: int) -> torch.Tensor:
     return apply(x, execution, index)
 
 
+class _BeforeLoss(torch.autograd.Function):
+    """The identity between the last layer and a loss of its own; see Note [The cursor]."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, execution: Execution) -> torch.Tensor:  # noqa: ANN401 - torch's context
+        ctx.execution = execution
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:  # noqa: ANN401 - same
+        execution: Execution = ctx.execution
+        _end_loss(execution, gradients[0].untyped_storage().nbytes())
+        _begin(execution, Kind.BACKWARD, len(execution.workload.layers) - 1)
+        return gradients[0], None
+
+
+def _before_loss(x: torch.Tensor, execution: Execution) -> torch.Tensor:
+    apply: Callable[..., torch.Tensor] = _BeforeLoss.apply
+    return apply(x, execution)
+
+
+def _begin_loss(execution: Execution) -> None:
+    """The loss, or its gradient, is about to be computed."""
+    op = _walk(execution)
+    if op is None or op.kind is not Kind.OTHER:
+        planned = "nothing more" if op is None else f"'{op.name}'"
+        raise RuntimeFailedError(
+            f"the model computes its loss where the plan has {planned}: give the plan of this model"
+        )
+    row = execution.rank.recorder.begin(op.id)
+    settle(execution.rank, op.after)
+    execution.saved.layer = _LOSS
+    execution.position += 1
+    row.start_ns = execution.rank.recorder.now()
+    execution.running = (op, row)
+
+
+def _end_loss(execution: Execution, made: int) -> None:
+    """The loss is there, or its gradient: book the `made` bytes that stay, and what autograd keeps."""
+    op, saved, memory = _stop(execution), execution.saved, execution.rank.memory
+    if _LOSS in memory.booked:
+        memory.drop(_LOSS)
+    for allocation in op.allocates:
+        memory.book(allocation.key, allocation.kind, made if allocation.kind == "logits" else 0)
+    _release(memory, op)
+    if kept := saved.kept.pop(_LOSS, 0):
+        memory.book(_LOSS, "workspace", kept)
+
+
 def _begin(execution: Execution, kind: Kind, index: int) -> None:
     """A layer is about to compute: carry out what the plan lists before it, and what it waits for."""
     rank, layer = execution.rank, execution.workload.layers[index]
@@ -134,7 +192,7 @@ def _walk(execution: Execution) -> Op | None:
     ops = execution.plan.ops
     while execution.position < len(ops):
         op = ops[execution.position]
-        if op.kind in (Kind.FORWARD, Kind.BACKWARD, Kind.OPTIMIZER):
+        if op.kind in (Kind.FORWARD, Kind.BACKWARD, Kind.OTHER, Kind.OPTIMIZER):
             return op
         execution.position += 1
         carry_out(execution.rank, op)
@@ -172,7 +230,7 @@ def _end_forward(execution: Execution) -> None:
     for allocation in op.allocates:
         nbytes = saved.kept.get(layer, 0)
         if allocation.kind == "logits":
-            nbytes = saved.logits.get(layer, 0) + saved.logits.get(_LOSS, 0)
+            nbytes = saved.logits.get(layer, 0)
         memory.book(allocation.key, allocation.kind, nbytes)
     if saved.layer == _LOSS and saved.kept.get(_LOSS):
         memory.book(_LOSS, "workspace", saved.kept[_LOSS])

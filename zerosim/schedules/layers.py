@@ -8,7 +8,7 @@ from dataclasses import replace
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, Op, PlanWriter
-from zerosim.schedules.loss import loss, loss_gradient
+from zerosim.schedules.loss import kept_logits, loss, loss_gradient
 from zerosim.workload import Layer, Workload
 
 
@@ -74,7 +74,7 @@ def backward(
     if layer.gone_early:
         writer.drop((_early(layer),))
     scratch, dropped = workspace(Kind.BACKWARD, layer, numerics)
-    dropped = (activations(layer), *((logits(layer),) if layer.logits else ()), *again, *dropped)
+    dropped = (activations(layer), *kept_logits(layer), *again, *dropped)
     return writer.compute(
         Kind.BACKWARD,
         layer.name,

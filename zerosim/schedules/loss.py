@@ -1,10 +1,18 @@
-"""The loss: cross-entropy over the logits, as ops of its own after the last forward."""
+"""The loss: cross-entropy over the logits, as ops of its own after the last forward.
+
+# Note [Memory of a loss]
+F.cross_entropy takes the logits in float32, whatever they are: a copy, of which log_softmax makes its
+own; that one stays for the backward. There nll_loss makes a gradient of it and log_softmax one of the
+copy, which is cast back. So 4 bytes a logit stay, 8 are there in the loss and 12 in its gradient, beside
+the logits, which the caller holds until the last layer's backward. A fused loss needs none of them: it
+writes the gradient over the logits.
+"""
 
 from __future__ import annotations
 
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
-from zerosim.plan import PlanWriter
+from zerosim.plan import Allocation, PlanWriter
 from zerosim.schedules.norm import FLOAT32, cast_bytes
 from zerosim.workload import Layer, Work
 
@@ -13,7 +21,7 @@ def loss(writer: PlanWriter, layer: Layer, numerics: Numerics) -> None:
     """Cross-entropy of a layer's logits, if it ends in one.
 
     Eager, as F.cross_entropy under autocast: logits to float32, log_softmax (read, written), nll_loss,
-    which reads a number a token. Fused: one kernel that reads the logits.
+    which reads a number a token. Fused: one kernel that reads the logits. See Note [Memory of a loss].
     """
     if layer.loss is None:
         return
@@ -21,7 +29,17 @@ def loss(writer: PlanWriter, layer: Layer, numerics: Numerics) -> None:
         _write(writer, "loss", layer, numerics.param_bytes, 1)
         return
     cast = cast_bytes(1, numerics.param_bytes)
-    _write(writer, "loss", layer, cast + 2 * FLOAT32, 2 + bool(cast))
+    kept = Allocation(_log_softmax(layer), "logits", layer.logits * FLOAT32)
+    copy = Allocation("workspace.loss", "workspace", layer.logits * FLOAT32)
+    _write(
+        writer,
+        "loss",
+        layer,
+        cast + 2 * FLOAT32,
+        2 + bool(cast),
+        allocates=(kept, *((copy,) if cast else ())),
+        frees=(copy.key,) if cast else (),
+    )
 
 
 def loss_gradient(writer: PlanWriter, layer: Layer, numerics: Numerics) -> None:
@@ -35,15 +53,53 @@ def loss_gradient(writer: PlanWriter, layer: Layer, numerics: Numerics) -> None:
     if layer.loss == "fused":
         _write(writer, "dloss", layer, 2 * numerics.param_bytes, 1)
         return
-    cast = cast_bytes(1, numerics.param_bytes)
-    _write(writer, "dloss", layer, FLOAT32 + 3 * FLOAT32 + cast, 3 + bool(cast))
+    width = numerics.param_bytes
+    cast = cast_bytes(1, width)
+    made = Allocation(_gradient(layer), "logits", layer.logits * width)
+    # Cast, the gradient of the log_softmax is gone before the last one is there.
+    both = Allocation("workspace.loss", "workspace", layer.logits * max(0, 2 * FLOAT32 - width))
+    _write(
+        writer,
+        "dloss",
+        layer,
+        FLOAT32 + 3 * FLOAT32 + cast,
+        3 + bool(cast),
+        allocates=(made, both),
+        frees=(_log_softmax(layer), both.key),
+    )
 
 
-def _write(writer: PlanWriter, name: str, layer: Layer, bytes_a_logit: int, kernels: int) -> None:
+def kept_logits(layer: Layer) -> tuple[str, ...]:
+    """Keys that the backward of a layer drops: of its logits, and of their gradient."""
+    if not layer.logits:
+        return ()
+    return (f"logits.{layer.name}", *((_gradient(layer),) if layer.loss == "eager" else ()))
+
+
+def _log_softmax(layer: Layer) -> str:
+    return f"log_softmax.{layer.name}"
+
+
+def _gradient(layer: Layer) -> str:
+    return f"dlogits.{layer.name}"
+
+
+def _write(
+    writer: PlanWriter,
+    name: str,
+    layer: Layer,
+    bytes_a_logit: int,
+    kernels: int,
+    *,
+    allocates: tuple[Allocation, ...] = (),
+    frees: tuple[str, ...] = (),
+) -> None:
     writer.compute(
         Kind.OTHER,
         layer.name,
         name=name,
         memory_bytes=layer.logits * bytes_a_logit,
         work=Work(kernels=kernels),
+        allocates=allocates,
+        frees=frees,
     )

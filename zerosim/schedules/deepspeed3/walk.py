@@ -195,5 +195,5 @@ def _recomputed(layer: Layer) -> str:
 
 def _kept(layer: Layer) -> tuple[str, ...]:
     """What a layer kept for its backward."""
-    keys = (layers.activations(layer), *((layers.logits(layer),) if layer.logits else ()))
+    keys = (layers.activations(layer), *loss.kept_logits(layer))
     return (*keys, *((_recomputed(layer),) if layer.recompute_flops else ()))
