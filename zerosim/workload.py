@@ -8,8 +8,9 @@ from typing import Final
 
 from zerosim.errors import ScenarioError
 
-LOSSES: Final = ("eager", "fused")
-"""A cross-entropy kernel by kernel, or as one kernel each way."""
+LOSSES: Final = ("eager", "fused", "upcast")
+"""A cross-entropy kernel by kernel, or as one kernel each way; upcast: eager, of float32 logits that the
+model itself gives, so that its caller holds these."""
 
 
 @dataclass(frozen=True, slots=True)

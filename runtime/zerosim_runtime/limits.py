@@ -22,6 +22,7 @@ def check_limits(scenario: Scenario) -> None:
     _check("model", workload.model, MODELS, "build it")
     _check("schedule", schedule.name, SCHEDULES, "carry it out, it is only simulated")
     _check("checkpointing", workload.checkpointing, ("none",), "compute activations again")
+    _check("loss", workload.loss or "eager", ("eager",), "compute it so")
     _check("dtype", width, DTYPES, "train in it")
     _check("grad_dtype", made, DTYPES, "train in it")
     _check("optimizer", numerics.optimizer, OPTIMIZERS, "step with it")

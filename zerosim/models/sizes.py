@@ -14,6 +14,7 @@ class Sizes:
     `checkpointed_layers`: `checkpointing` is of so many of the first blocks, None: of all.
     `qkv_bias`: queries, keys and values of a llama have one nevertheless (Qwen2). `bias`:
     Linears and norms of a gpt have one. `compiled`: by torch.compile, which fuses kernels.
+    `loss`: how its cross-entropy is computed, None: fused if compiled, else eager.
     `early_stop`: full checkpointing spares what follows the last tensor that was kept. `width`: bytes
     of an element.
     """
@@ -35,6 +36,7 @@ class Sizes:
     checkpointed_layers: int | None = None
     bias: bool = True
     early_stop: bool = False
+    loss: str | None = None
     compiled: bool = False
     width: int = 2
 

@@ -90,7 +90,7 @@ def _head(sizes: Sizes, root: tuple[Parameter, ...]) -> Layer:
         modules=_modules(root, ("norm", last), 0, {last: flops}, kernels),
         forward_work=forward.work,
         backward_work=backward.work,
-        loss="fused" if sizes.compiled else "eager",
+        loss=sizes.loss or ("fused" if sizes.compiled else "eager"),
     )
 
 

@@ -93,6 +93,7 @@ def _workload(scenario: Scenario) -> Workload:
             early_stop=w.early_stop,
             bias=_or(w.bias, True),
             compiled=w.compile,
+            loss=w.loss,
             width=dtype_bytes(scenario.numerics.dtype),
         )
     )

@@ -9,6 +9,7 @@ from zerosim.collectives import COLLECTIVES
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.hardware.calibration import calibration_from
 from zerosim.hardware.machine_file import machine_from
+from zerosim.workload import LOSSES
 
 MODELS: Final = ("uniform", "gpt", "llama", "parameters", "extracted")
 EXTRACTED_FIELDS: Final = ("model", "micro_batch", "micro_batches", "checkpointing", "record")
@@ -30,6 +31,8 @@ class WorkloadSection:
     ops keeps what attention and every second matrix product give (torchtitan's selective by op).
     `record`: what `zerosim extract` wrote about the model `extracted`. `bias`: whether the layers of
     `uniform` have one (else true). `compile`: torch.compile, which fuses kernels of gpt and llama.
+    `loss`: their cross-entropy, as eager kernels, as a fused one (what it is if compiled), or upcast:
+    eager, of float32 logits that the model gives.
     `early_stop`: what full checkpointing computes again ends with the last tensor that was kept, as
     torch's does unless it is reentrant: the last matrix product of a block is spared.
     """
@@ -53,6 +56,7 @@ class WorkloadSection:
     checkpointed_layers: int | None = None
     early_stop: bool = False
     compile: bool = False
+    loss: str | None = None
     record: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -85,6 +89,7 @@ class WorkloadSection:
                 f"workload.compile is true, but nobody knows what that makes of model '{self.model}': "
                 f"leave it out, or take {' or '.join(COMPILED)}"
             )
+        _refuse_loss(self)
         if self.layers > _MAX_LAYERS:
             raise ScenarioError(f"workload.layers is {self.layers}: give at most {_MAX_LAYERS}")
         _refuse_some_layers(self)
@@ -210,6 +215,17 @@ class RunSection:
         for name, spread in (("jitter", self.jitter), ("network_jitter", self.network_jitter)):
             if not 0 <= (spread or 0) <= 1:
                 raise ScenarioError(f"run.{name} is {spread}: give a share from 0 to 1")
+
+
+def _refuse_loss(section: WorkloadSection) -> None:
+    if section.loss is None:
+        return
+    _one_of("loss", section.loss, LOSSES)
+    if section.model not in COMPILED:
+        raise ScenarioError(
+            f"workload.loss is {section.loss}, but model '{section.model}' has no cross-entropy of its "
+            f"own: leave it out, or take {' or '.join(COMPILED)}"
+        )
 
 
 def _refuse_some_layers(section: WorkloadSection) -> None:

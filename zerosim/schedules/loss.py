@@ -4,17 +4,21 @@
 F.cross_entropy takes the logits in float32, whatever they are: a copy, of which log_softmax makes its
 own; that one stays for the backward. There nll_loss makes a gradient of it and log_softmax one of the
 copy, which is cast back. So 4 bytes a logit stay, 8 are there in the loss and 12 in its gradient, beside
-the logits, which the caller holds until the last layer's backward. A fused loss needs none of them: it
-writes the gradient over the logits.
+the logits, which the caller holds until the last layer's backward. Of a model that gives float32 itself
+(upcast) the caller holds these. A fused loss makes the gradient alone, from the logits.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from zerosim.kinds import Kind
 from zerosim.numerics import Numerics
 from zerosim.plan import Allocation, PlanWriter
 from zerosim.schedules.norm import FLOAT32, cast_bytes
 from zerosim.workload import Layer, Work
+
+_WORKSPACE: Final = "workspace.loss"
 
 
 def loss(writer: PlanWriter, layer: Layer, numerics: Numerics) -> None:
@@ -29,16 +33,22 @@ def loss(writer: PlanWriter, layer: Layer, numerics: Numerics) -> None:
         _write(writer, "loss", layer, numerics.param_bytes, 1)
         return
     cast = cast_bytes(1, numerics.param_bytes)
-    kept = Allocation(_log_softmax(layer), "logits", layer.logits * FLOAT32)
-    copy = Allocation("workspace.loss", "workspace", layer.logits * FLOAT32)
+    made = [Allocation(_log_softmax(layer), "logits", layer.logits * FLOAT32)]
+    dropped: tuple[str, ...] = ()
+    if layer.loss == "upcast":
+        made.append(Allocation(_upcast(layer), "logits", layer.logits * FLOAT32))
+        dropped = (_logits(layer),)
+    elif cast:
+        made.append(Allocation(_WORKSPACE, "workspace", layer.logits * FLOAT32))
+        dropped = (_WORKSPACE,)
     _write(
         writer,
         "loss",
         layer,
         cast + 2 * FLOAT32,
         2 + bool(cast),
-        allocates=(kept, *((copy,) if cast else ())),
-        frees=(copy.key,) if cast else (),
+        allocates=tuple(made),
+        frees=dropped,
     )
 
 
@@ -46,18 +56,18 @@ def loss_gradient(writer: PlanWriter, layer: Layer, numerics: Numerics) -> None:
     """The gradient of the logits.
 
     Eager: one of float32 is cleared, a number a token is set; log_softmax's backward reads that and its
-    output and writes; then a cast back. Fused: one kernel that reads the logits and writes over them.
+    output and writes; then a cast back. Fused: one kernel that reads the logits and writes.
     """
     if layer.loss is None:
         return
-    if layer.loss == "fused":
-        _write(writer, "dloss", layer, 2 * numerics.param_bytes, 1)
-        return
     width = numerics.param_bytes
-    cast = cast_bytes(1, width)
     made = Allocation(_gradient(layer), "logits", layer.logits * width)
+    if layer.loss == "fused":
+        _write(writer, "dloss", layer, 2 * width, 1, allocates=(made,))
+        return
+    cast = cast_bytes(1, width)
     # Cast, the gradient of the log_softmax is gone before the last one is there.
-    both = Allocation("workspace.loss", "workspace", layer.logits * max(0, 2 * FLOAT32 - width))
+    both = Allocation(_WORKSPACE, "workspace", layer.logits * max(0, 2 * FLOAT32 - width))
     _write(
         writer,
         "dloss",
@@ -73,7 +83,16 @@ def kept_logits(layer: Layer) -> tuple[str, ...]:
     """Keys that the backward of a layer drops: of its logits, and of their gradient."""
     if not layer.logits:
         return ()
-    return (f"logits.{layer.name}", *((_gradient(layer),) if layer.loss == "eager" else ()))
+    held = _upcast(layer) if layer.loss == "upcast" else _logits(layer)
+    return (held,) if layer.loss is None else (held, _gradient(layer))
+
+
+def _logits(layer: Layer) -> str:
+    return f"logits.{layer.name}"
+
+
+def _upcast(layer: Layer) -> str:
+    return f"upcast.{layer.name}"
 
 
 def _log_softmax(layer: Layer) -> str:

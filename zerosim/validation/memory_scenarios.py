@@ -49,8 +49,15 @@ def ran(row: Corrected) -> Ran:
     # What one micro-batch adds to another is there from the second on.
     alike = min(2, scenario.workload.micro_batches)
     scenario = replace(scenario, workload=replace(scenario.workload, micro_batches=alike))
-    words = [f"schedule.{name}={value}" for name, value in row.schedule.items()]
-    words += [f"numerics.{name}={value}" for name, value in numerics.items()]
+    compiled = (cells.text("compile") or "no").lower() == "yes"
+    sections = {
+        "schedule": row.schedule,
+        "numerics": numerics,
+        "workload": {"compile": compiled, **row.workload},
+    }
+    words = [
+        f"{s}.{name}={value}" for s, given in sections.items() for name, value in given.items()
+    ]
     try:
         scenario = scenario.with_set(words)
     except InputError as error:

@@ -17,8 +17,8 @@ from zerosim.validation.rows import Default
 class Said:
     """Of the rows of a source with all `words` in their columns: cells that are otherwise, and options.
 
-    `cells` replace the row's, `times` multiplies what was measured; `schedule` and `numerics` are
-    fields of the scenario. `where` it is said.
+    `cells` replace the row's, `times` multiplies what was measured; `schedule`, `numerics` and
+    `workload` are fields of the scenario. `where` it is said.
     """
 
     source_id: str
@@ -28,6 +28,7 @@ class Said:
     times: float = 1.0
     schedule: Mapping[str, Any] = field(default_factory=dict)
     numerics: Mapping[str, Any] = field(default_factory=dict)
+    workload: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, cells: Cells) -> bool:
         """Whether the row is one of them."""
@@ -66,6 +67,16 @@ SAID: Final = (
         f"{_MINI}/strategy.py: one rank is not wrapped",
         (("sharding", "ddp"), ("n_gpus", "1")),
         schedule={"gradient_as_bucket_view": True},
+    ),
+    Said(
+        "torchtitan-pr165",
+        "pytorch/torchtitan@010d71a:torchtrain/models/llama/model.py: output(h).float()",
+        workload={"loss": "upcast"},
+    ),
+    Said(
+        "torchtitan-h100",
+        "pytorch/torchtitan pull request 755, a week before the runs: the loss is not compiled",
+        workload={"loss": "eager"},
     ),
     Said(
         "torchtitan-pr165",
@@ -108,6 +119,7 @@ class Corrected:
     cells: Cells
     schedule: dict[str, Any]
     numerics: dict[str, Any]
+    workload: dict[str, Any]
     notes: tuple[Default, ...]
 
 
@@ -115,6 +127,7 @@ def corrected(cells: Cells) -> Corrected:
     """What the source of a row says beyond it; a row marked `corrected` has its cells as they are."""
     schedule: dict[str, Any] = {}
     numerics: dict[str, Any] = {}
+    workload: dict[str, Any] = {}
     notes: list[Default] = []
     for said in (said for said in SAID if said.of(cells)):
         as_it_is = cells.text("corrected") == "yes"
@@ -125,6 +138,7 @@ def corrected(cells: Cells) -> Corrected:
         cells = replace(cells, filled={**cells.filled, **changes})
         schedule |= said.schedule
         numerics |= said.numerics
-        every = {**changes, **said.schedule, **said.numerics}
+        workload |= said.workload
+        every = {**changes, **said.schedule, **said.numerics, **said.workload}
         notes += [Default(name, str(value), said.where) for name, value in every.items()]
-    return Corrected(cells, schedule, numerics, tuple(notes))
+    return Corrected(cells, schedule, numerics, workload, tuple(notes))

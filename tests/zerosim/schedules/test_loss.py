@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from zerosim.errors import ZerosimError
 from zerosim.plan import Op
 from zerosim.scenario import load_scenario, plan_of
 from zerosim.schedules import SCHEDULES
@@ -45,6 +46,49 @@ def test_a_float32_loss_casts_nothing() -> None:
 def test_a_compiled_loss_reads_the_logits_and_writes_their_gradient() -> None:
     forward, backward = losses("compile=true")
     assert (forward.memory_bytes, backward.memory_bytes) == (2 * LOGITS, 4 * LOGITS)
+
+
+def alive(*words: str) -> list[tuple[str, int]]:
+    """Bytes a logit that are there while the loss, its gradient and the head's backward run."""
+    plan = plan_of(load_scenario("gpt2-1.5b", [*WORDS, *words]))
+    held: dict[str, int] = {}
+    found = []
+    for op in plan.ops:
+        held |= {a.key: a.nbytes for a in op.allocates if a.key.endswith((".head", ".loss"))}
+        of_logits = [n for key, n in held.items() if not key.startswith("activations")]
+        if op.name in ("Fhead", "loss", "dloss", "Bhead", "B1"):
+            found.append((op.name, sum(of_logits) // LOGITS))
+        held = {key: n for key, n in held.items() if key not in op.frees}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "bytes_a_logit"),
+    [
+        # Logits 2; a copy and its log_softmax 8; log_softmax, its gradient and the copy's 12.
+        ((), [2, 10, 14, 4, 0]),
+        # In float32 there is no copy, and no gradient is cast.
+        (("dtype=float32",), [4, 8, 16, 8, 0]),
+        # The caller holds float32, 4; the model has dropped the logits it was made of.
+        (("loss=upcast",), [2, 10, 16, 6, 0]),
+        # The gradient of the logits alone.
+        (("loss=fused",), [2, 2, 4, 4, 0]),
+        (("compile=true",), [2, 2, 4, 4, 0]),
+    ],
+)
+def test_what_a_loss_holds(words: tuple[str, ...], bytes_a_logit: list[int]) -> None:
+    names = ("Fhead", "loss", "dloss", "Bhead", "B1")
+    assert alive(*words) == list(zip(names, bytes_a_logit, strict=True))
+
+
+def test_a_loss_of_no_such_kind_is_refused() -> None:
+    with pytest.raises(ZerosimError, match=r"loss: 'lazy'|no loss 'lazy'"):
+        losses("loss=lazy")
+
+
+def test_a_model_without_a_cross_entropy_is_told_no_loss() -> None:
+    with pytest.raises(ZerosimError, match=r"workload\.loss is eager, but model 'uniform' has no"):
+        load_scenario("lesson-zero3", ["loss=eager"])
 
 
 def test_a_model_without_logits_has_no_loss() -> None:
