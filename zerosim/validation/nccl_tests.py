@@ -33,6 +33,9 @@ _SIDES: Final = ((0, False), (4, True))
 _TELLING: Final = 1.0
 """GB/s; rates are printed with two decimals."""
 _ROUNDING: Final = 0.02
+_MAX_LINES: Final = 1_000_000
+_MAX_LINE: Final = 2048
+"""Longer lines are not nccl-tests'; what stands at their beginning is read."""
 _FIVE_DIGITS: Final = 10_000
 """NCCL's version code from 2.9 on; before, 2.8.3 was 2803."""
 
@@ -86,8 +89,10 @@ class _Head:
 def read_log(name: str, text: str, said: Said) -> Log:
     """The rows of a text log, which `name` stands for in errors. Raises MeasurementError."""
     head, timings, skipped = _Head(), list[Timing](), 0
-    for number, line in enumerate(text.splitlines(), start=1):
-        place = f"{name} line {number}"
+    if text.count("\n") > _MAX_LINES:
+        raise MeasurementError(f"{name} has more than {_MAX_LINES} lines: give its tables alone")
+    for number, whole in enumerate(text.splitlines(), start=1):
+        line, place = whole[:_MAX_LINE], f"{name} line {number}"
         if "#" in line and not _ROW.search(line):
             _read_head(head, line, place)
         elif head.columns and (found := _ROW.search(line)) is not None:

@@ -124,6 +124,11 @@ def test_a_table_of_the_hosts_time_is_refused() -> None:
         read(NEW + RANKS + HEADER.replace(" time ", " cputime ") + ROW)
 
 
+def test_a_file_of_empty_lines_is_refused_before_they_are_read() -> None:
+    with pytest.raises(MeasurementError, match="has more than 1000000 lines"):
+        read("\n" * 1_000_001)
+
+
 def test_bytes_that_are_no_log_are_refused() -> None:
     with pytest.raises(MeasurementError, match="has no table of nccl-tests"):
         read("\x1b[2J" * 1000)
