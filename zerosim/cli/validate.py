@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from zerosim.cli.files import check_out, write_out
+from zerosim.cli.memory_board import memory_record, print_memory
 from zerosim.cli.options import Json
 from zerosim.cli.output import log, print_json, print_rows, print_table
 from zerosim.cli.scoreboard import ablation_rows, board_record, fit_record, fit_rows, print_board
@@ -16,9 +17,11 @@ from zerosim.errors import InputError
 from zerosim.hardware.calibration import calibration_text, read_calibration
 from zerosim.validation.ablation import ablation
 from zerosim.validation.board import Scoreboard, scoreboard
+from zerosim.validation.cells import read_cells
 from zerosim.validation.constants import DEFAULT, NAMES
 from zerosim.validation.fit import Fit, fit
 from zerosim.validation.mechanisms import MECHANISMS, without
+from zerosim.validation.memory import MemoryScores, memory_scores
 from zerosim.validation.predict import predict
 from zerosim.validation.published import Ablations, scores_of
 from zerosim.validation.records import to_text
@@ -27,6 +30,9 @@ from zerosim.validation.trial import Trial
 
 Steps = Annotated[
     Path | None, typer.Option("--steps", metavar="FILE", help="Measured steps, a CSV.")
+]
+Memory = Annotated[
+    Path | None, typer.Option("--memory", metavar="FILE", help="Measured memory, a CSV.")
 ]
 Given = Annotated[
     Path | None,
@@ -65,6 +71,7 @@ def register(app: typer.Typer) -> None:
 
 def validate(
     steps: Steps = None,
+    memory: Memory = None,
     calibration: Given = None,
     fitted: Fitted = False,
     names: Names = None,
@@ -75,8 +82,14 @@ def validate(
     json: Json = False,
 ) -> None:
     """Simulate measured runs and say how far off the predictions are."""
-    if steps is None:
+    if steps is None and memory is None:
         raise InputError("nothing to validate: give --steps FILE, a CSV of measured steps")
+    held = None if memory is None else memory_scores(read_cells(memory, columns=("mem_kind",)))
+    if steps is None:
+        if fitted or ablate or publish is not None:
+            raise InputError("--fit, --ablation and --publish are of steps: give --steps FILE, too")
+        _answer(None, None, held, json=json)
+        return
     if out is not None and not fitted:
         raise InputError(f"--out {out} without --fit: there is nothing to write, give --fit too")
     if out is not None:
@@ -101,17 +114,23 @@ def validate(
     if publish is not None:
         write_out(publish, to_text(scores_of(board)).encode())
         log(f"stored {publish}")
-    _answer(board, found, json=json)
+    _answer(board, found, held, json=json)
 
 
-def _answer(board: Scoreboard, found: Fit | None, *, json: bool) -> None:
+def _answer(
+    board: Scoreboard | None, found: Fit | None, held: MemoryScores | None, *, json: bool
+) -> None:
     if json:
-        record: dict[str, Any] = board_record(board)
-        print_json(record | ({} if found is None else {"fit": fit_record(found)}))
+        record: dict[str, Any] = {} if board is None else board_record(board)
+        record |= {} if found is None else {"fit": fit_record(found)}
+        print_json(record | ({} if held is None else {"memory": memory_record(held)}))
         return
     if found is not None:
         print_rows(fit_rows(found))
-    print_board(board)
+    if board is not None:
+        print_board(board)
+    if held is not None:
+        print_memory(held)
 
 
 def _fit(rows: tuple[StepRow, ...], trial: Trial, names: tuple[str, ...]) -> Fit:

@@ -77,3 +77,85 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_simulated(
 ) -> None:
     assert run(["validate", "--steps", str(steps), "--publish", str(tmp_path)]) == 2
     assert "is a directory: name a file" in capsys.readouterr().err
+
+
+MEMORY = (
+    "row_id,source_id,split,framework,zero_stage,shard_group,gpu,gpu_mem_gb,n_gpus,model_id,seq_len,"
+    "micro_batch,act_ckpt,mem_gib,mem_kind,locator,notes\n"
+    "A,mine,test,FSDP2,3,8,A100,80,8,llama2-7b,2048,1,full,20,max allocated,here,\n"
+    "B,mine,test,FSDP2,3,8,A100,80,8,llama2-7b,2048,1,full,,fit / OOM,here,OOM at 999\n"
+    "C,mine,test,FSDP2,3,8,A100,80,8,llama2-7b,2048,1,full,20,a feeling,here,\n"
+    "D,mine,test,FSDP2,,,V100,32,,,,,,,largest model that fits,DDP,1.4B\n"
+)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    path = tmp_path / "memory.csv"
+    path.write_text(MEMORY)
+    return path
+
+
+def test_measured_memory_stands_beside_what_is_predicted(
+    memory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", "--memory", str(memory), "--json"]) == 0
+    found = orjson.loads(capsys.readouterr().out)["memory"]
+    peak, largest = found["rows"]
+    assert (peak["row_id"], peak["measured_bytes"], peak["measured_params"]) == (
+        "A",
+        20 * 2**30,
+        None,
+    )
+    assert peak["predicted_bytes"] > 10**10
+    assert {"column": "grad_accum", "value": "1", "why": "not stated"} in peak["defaults"]
+    assert (largest["predicted_bytes"], largest["predicted_params"]) == (None, 2_000_000_000)
+    assert [(one["micro_batch"], one["fits"], one["hit"]) for one in found["fits"]] == [
+        (999, False, True)
+    ]
+    assert [left["row_id"] for left in found["left_out"]] == ["C"]
+    test = found["scores"]["splits"]["test"]
+    assert (test["errors"]["n_rows"], test["hits"], test["claims"]) == (2, 1, 1)
+
+
+def test_measured_memory_is_a_table_by_split_and_source(
+    memory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", "--memory", str(memory)]) == 0
+    said = capsys.readouterr()
+    assert "2 figures, 1 claims of what fits" in said.out
+    assert "test   mine" in said.out
+    assert "+35.7%  2 B  1.4 B  test  mine  largest" in said.out
+    assert "row C: mem_kind is 'a feeling'" in said.err
+
+
+def test_steps_and_memory_are_scored_together(
+    steps: Path, memory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["validate", "--steps", str(steps), "--memory", str(memory), "--json"]
+    assert run(words) == 0
+    found = orjson.loads(capsys.readouterr().out)
+    assert {"rows", "scores", "memory"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "nothing to validate: give --steps FILE"),
+        (["--memory", "nowhere.csv"], "cannot read 'nowhere.csv'"),
+        (["--memory", "FILE", "--fit"], "--fit, --ablation and --publish are of steps"),
+    ],
+)
+def test_what_memory_cannot_be_asked_is_one_sentence(
+    arguments: list[str], sentence: str, memory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(memory) if word == "FILE" else word for word in arguments]
+    assert run(["validate", *words]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_table_without_kinds_of_memory_is_refused(
+    steps: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", "--memory", str(steps)]) == 2
+    assert "has no column 'mem_kind'" in capsys.readouterr().err
