@@ -23,14 +23,22 @@ def check_limits(scenario: Scenario) -> None:
     _check("schedule", schedule.name, SCHEDULES, "carry it out, it is only simulated")
     _check("checkpointing", workload.checkpointing, ("none",), "compute activations again")
     _check("loss", workload.loss or "eager", ("eager",), "compute it so")
+    _check("compile", _word(workload.compile), ("false",), "compile it")
+    if workload.model == "gpt":
+        _check("bias", _word(workload.bias is not False), ("true",), "leave biases of a gpt out")
     _check("dtype", width, DTYPES, "train in it")
     _check("grad_dtype", made, DTYPES, "train in it")
     _check("optimizer", numerics.optimizer, OPTIMIZERS, "step with it")
-    _check("foreach", str(numerics.foreach).lower(), ("false",), "book what it works with")
+    _check("foreach", _word(numerics.foreach), ("false",), "book what it works with")
+    _check("clipping", _word(numerics.clipping), ("false",), "clip gradients")
     _check("storage_dtype", numerics.storage_dtype, (width,), f"compute in {width} beside it")
     if schedule.name != "ddp":
         reason = f"cast gradients of {made} to it with {schedule.name}"
         _check("reduce_dtype", numerics.reduce_dtype, (made,), reason)
+
+
+def _word(value: bool) -> str:
+    return str(value).lower()
 
 
 def _check(field: str, value: str, possible: Sequence[str], cannot: str) -> None:

@@ -44,6 +44,21 @@ def test_every_other_schedule_is_refused_before_a_rank_starts(name: str) -> None
             "checkpointing is 'full', and real ranks cannot compute activations again: give none",
         ),
         (
+            "gpt2-1.5b",
+            ["compile=true"],
+            "compile is 'true', and real ranks cannot compile it: give false",
+        ),
+        (
+            "gpt2-1.5b",
+            ["bias=false"],
+            "bias is 'false', and real ranks cannot leave biases of a gpt out: give true",
+        ),
+        (
+            "lesson-zero3",
+            ["clipping=true"],
+            "clipping is 'true', and real ranks cannot clip gradients: give false",
+        ),
+        (
             "lesson-zero3",
             ["dtype=int8"],
             (
