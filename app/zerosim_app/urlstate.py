@@ -12,11 +12,13 @@ Align = Literal["step", "F0", "op"]
 Scale = Literal["abs", "norm"]
 View = Literal["step", "memory", "balance", "buckets"]
 Shown = Literal["steady", "first", "all"]
+Scores = Literal["steps", "scaling", "collectives", "left"]
+By = Literal["source", "gpu", "size", "GPUs"]
 
 MAX_TEXT: Final = 2_000
 """Addresses beyond that are cut by proxies and browsers."""
 MAX_INT: Final = 2**53
-S = TypeVar("S", bound="LearnState | SimulateState | ExploreState | CompareState")
+S = TypeVar("S", bound="LearnState | SimulateState | ExploreState | CompareState | AccuracyState")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,26 @@ class CompareState:
     ranks: str | None = None
 
 
-def encode(state: LearnState | SimulateState | ExploreState | CompareState) -> str:
+@dataclass(frozen=True, slots=True)
+class AccuracyState:
+    """`/accuracy`: what is shown, of which rows, by which fact, and which series of collectives.
+
+    A filter that is None leaves everything in.
+    """
+
+    view: Scores = "steps"
+    suite: str = "test"
+    split: str | None = None
+    source: str | None = None
+    gpu: str | None = None
+    by: By = "source"
+    series: str | None = None
+
+
+State = LearnState | SimulateState | ExploreState | CompareState | AccuracyState
+
+
+def encode(state: State) -> str:
     """The query string of a state, without `?`; what equals its default is left out."""
     pairs = [
         (field.name, str(value))
@@ -89,7 +110,7 @@ def decode(kind: type[S], query: str | Mapping[str, Any]) -> S:
     return kind(**values)
 
 
-def address(path: str, state: LearnState | SimulateState | ExploreState | CompareState) -> str:
+def address(path: str, state: State) -> str:
     """`path` with the state's query string, e.g. `/explore?run=lesson-zero3`."""
     query = encode(state)
     return f"{path}?{query}" if query else path

@@ -22,6 +22,7 @@ PAGES = {
     "/explore": {"run": "lesson-zero3"},
     "/compare": {"a": "mine", "b": "lesson-zero3"},
     "/runs": {},
+    "/accuracy": {},
 }
 
 

@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from zerosim_app.urlstate import (
     MAX_INT,
     MAX_TEXT,
+    AccuracyState,
     Align,
+    By,
     CompareState,
     ExploreState,
     LearnState,
     Scale,
+    Scores,
     Tab,
     address,
     decode,
@@ -46,6 +49,23 @@ COMPARE = st.builds(
 )
 
 
+ACCURACY = st.builds(
+    AccuracyState,
+    view=st.sampled_from(get_args(Scores)),
+    suite=TEXT,
+    split=st.none() | TEXT,
+    source=st.none() | TEXT,
+    gpu=st.none() | TEXT,
+    by=st.sampled_from(get_args(By)),
+    series=st.none() | TEXT,
+)
+
+
+@given(ACCURACY)
+def test_filters_survive_the_address_bar(state: AccuracyState) -> None:
+    assert decode(AccuracyState, encode(state)) == state
+
+
 @given(EXPLORE)
 def test_explore_survives_the_address_bar(state: ExploreState) -> None:
     assert decode(ExploreState, encode(state)) == state
@@ -63,7 +83,7 @@ def test_a_lesson_step_survives_the_address_bar(step: int) -> None:
 
 @given(st.text(max_size=300))
 def test_any_query_string_opens_a_page(query: str) -> None:
-    for kind in (LearnState, ExploreState, CompareState):
+    for kind in (LearnState, ExploreState, CompareState, AccuracyState):
         assert isinstance(decode(kind, query), kind)
 
 

@@ -21,6 +21,8 @@ PAGES = (
     "/compare",
     "/compare?a=lesson-zero3&b=lesson-zero3-gloo",
     "/runs",
+    "/accuracy",
+    "/accuracy?view=collectives",
 )
 NAMES = {
     "": "Start",
@@ -29,6 +31,7 @@ NAMES = {
     "explore": "Explore",
     "compare": "Compare",
     "runs": "Runs",
+    "accuracy": "Accuracy",
 }
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -12,11 +11,10 @@ from zerosim.units import format_ns
 from zerosim.validation.ablation import SUITES, Ablated
 from zerosim.validation.board import Scoreboard, Suite
 from zerosim.validation.fit import Fit
-from zerosim.validation.rows import LeftOut
+from zerosim.validation.reasons import reasons
 from zerosim.validation.score import Errors, Scored
 
 _SHOWN: Final = 10
-_NUMBER: Final = re.compile(r"[\d.e+]+")
 
 
 def board_record(board: Scoreboard) -> dict[str, Any]:
@@ -81,8 +79,9 @@ def ablation_rows(found: Sequence[Ablated]) -> tuple[tuple[str, ...], list[tuple
 
 def print_board(board: Scoreboard) -> None:
     """Write the scoreboard to stdout; what is left out goes to stderr, one sentence a reason."""
-    for sentence in _left_out(board.left_out):
-        log(sentence)
+    for reason in reasons(board.left_out):
+        if reason.wanted:
+            log(reason.line)
     unread = sum(left.wanted for left in board.left_out)
     print_rows(
         [
@@ -95,18 +94,6 @@ def print_board(board: Scoreboard) -> None:
     print_table(header, [_line(suite) for suite in board.suites])
     for suite in board.suites[:1]:
         _print_suite(board, suite)
-
-
-def _left_out(every: Sequence[LeftOut]) -> Iterator[str]:
-    """One sentence a reason: the first row of each, and how many more there are."""
-    alike: dict[tuple[str, str], list[LeftOut]] = {}
-    for left in every:
-        if left.wanted:
-            why = left.sentence.removeprefix(f"row {left.row_id}: ")
-            alike.setdefault((left.source_id, _NUMBER.sub("#", why)), []).append(left)
-    for (source, _), some in alike.items():
-        more = f", and {len(some) - 1} more like it" if len(some) > 1 else ""
-        yield f"{some[0].sentence} ({source}{more})"
 
 
 def _line(suite: Suite) -> tuple[str, ...]:

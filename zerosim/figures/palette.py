@@ -86,6 +86,31 @@ MEMORY: Final[dict[str, Swatch]] = {
 LAUNCH: Final = Swatch("launch", "#9AA5B1", "#7B848D")
 """Time in which a device waits for its host; not a kind of op."""
 
+SOURCES: Final = tuple(
+    Swatch(str(place), light, dark)
+    for place, (light, dark) in enumerate(
+        (
+            ("#41619E", "#8FB0FA"),
+            ("#C4561D", "#FF9B5E"),
+            ("#2E8B57", "#6FCF97"),
+            ("#B91C6B", "#F783C2"),
+            ("#7455C8", "#B197FC"),
+            ("#0B7285", "#3BC9DB"),
+            ("#8A6D00", "#E0C341"),
+            ("#6F264A", "#D79AB8"),
+            ("#D6336C", "#FF8787"),
+            ("#4C7A1E", "#A9E34B"),
+            ("#1971C2", "#4DABF7"),
+            ("#5B6670", "#A3ABB3"),
+            ("#A0522D", "#D9A066"),
+            ("#00695C", "#63E6BE"),
+            ("#7B3FA0", "#E599F7"),
+            ("#3D4852", "#CED4DA"),
+        )
+    )
+)
+"""Of sources of measurements, in the order of their first row; the seventeenth is as the first."""
+
 RUN: Final = (Swatch("A", "#0B7285", "#3BC9DB"), Swatch("B", "#9C36B5", "#DA77F2"))
 """The header bands of the first and the second of two compared runs."""
 

@@ -22,7 +22,7 @@
     },
     nav(pathname) {
       const here = "/" + String(pathname || "/").split("/")[1];
-      return ["/", "/learn", "/simulate", "/explore", "/compare", "/runs"].map((path) =>
+      return ["/", "/learn", "/simulate", "/explore", "/compare", "/runs", "/accuracy"].map((path) =>
         path === here ? "zs-nav zs-here" : "zs-nav",
       );
     },
@@ -69,6 +69,17 @@
       const now = new URLSearchParams(location.search);
       for (const name of ["view", "shown"]) if (now.has(name)) query.set(name, now.get(name));
       return "/simulate?" + query;
+    },
+    // Filters are part of the address, but changing them makes no new page.
+    keepScores(view, ...filters) {
+      const names = ["suite", "split", "source", "gpu", "by", "series"];
+      const standard = { view: "steps", suite: "test", by: "source" };
+      const query = new URLSearchParams();
+      for (const [name, value] of [["view", view], ...names.map((n, i) => [n, filters[i]])])
+        if (value && value !== standard[name]) query.set(name, value);
+      const text = query.toString();
+      history.replaceState(history.state, "", location.pathname + (text ? "?" + text : ""));
+      return view;
     },
     openRun(chosen, now) {
       if (!chosen || chosen === now) return dash_clientside.no_update;

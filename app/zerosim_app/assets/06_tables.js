@@ -19,6 +19,7 @@
     rate: scaled([[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]]),
     count: plain((value) => value.toLocaleString("en-US")),
     percent: plain((value) => (100 * value).toFixed(1) + " %"),
+    points: plain((value) => value.toFixed(1)),
     ratio: plain((value) => value.toFixed(3) + "×"),
   };
   const functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});

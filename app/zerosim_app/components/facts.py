@@ -18,17 +18,23 @@ FULL: Final = 100
 """Per cent of a device's memory."""
 
 
-def tiles(summary: Mapping[str, Any], scenario: Mapping[str, Any] | None = None) -> html.Div:
+def tiles(
+    summary: Mapping[str, Any],
+    scenario: Mapping[str, Any] | None = None,
+    error: float | None = None,
+) -> html.Div:
     """Step, compute, communication, exposed, overlap, peak memory, bytes sent, MFU.
 
-    With the run's `scenario`, its byte convention stands beside the memory.
+    With the run's `scenario`, its byte convention stands beside the memory; `error` is the share by
+    which the step may be off (None: unknown).
     """
     n_ranks = summary["world_size"]
     ranks = f"{n_ranks} ranks" if n_ranks is not None else "world size unknown"
     causal = summary.get("mfu_causal")
+    within = "" if error is None else f"\u00b1{error:.0%}, "
     return html.Div(
         [
-            tile("Step", format_ns(summary["step_ns"]), ranks),
+            tile("Step", format_ns(summary["step_ns"]), f"{within}{ranks}"),
             tile("Compute", format_ns(summary["compute_ns"]), _of_step(summary, "compute_ns")),
             tile("Communication", format_ns(summary["comm_ns"]), _of_step(summary, "comm_ns")),
             tile("Exposed", format_ns(summary["exposed_ns"]), _of_step(summary, "exposed_ns")),

@@ -20,6 +20,7 @@ from zerosim.figures.waterfall import waterfall
 from zerosim.scenario import Scenario, plan_of, run
 from zerosim.trace import Trace
 from zerosim.units import format_bytes
+from zerosim.validation.band import ErrorBand, error_band, says
 from zerosim_app.components.cards import drawing
 from zerosim_app.components.facts import tiles
 from zerosim_app.urlstate import Shown
@@ -65,12 +66,24 @@ def preview(
         "peak_bytes": peak_bytes(trace),
         "peak_reserved_bytes": peak_bytes(trace, "memory.reserved"),
     }
+    band = error_band(scenario) if shown != "all" else None
     return [
-        tiles(summary | peaks, scenario.to_dict()),
+        tiles(summary | peaks, scenario.to_dict(), None if band is None else band.median),
+        *([] if shown == "all" else [_band(band)]),
         _order(summary["order"]),
         _which(trace, part, longer),
         *_VIEWS.get(view, _step)(part, theme),
     ]
+
+
+def _band(band: ErrorBand | None) -> Component:
+    """How far off the step may be, and the page of the runs that say it."""
+    link = dcc.Link("All measured runs", href="/accuracy")
+    return html.P(
+        [html.Span("Error band ", className="zs-note"), f"{says(band)}. ", link],
+        className="zs-which",
+        id="sim-band",
+    )
 
 
 def _part(trace: Trace, shown: Shown) -> Trace:

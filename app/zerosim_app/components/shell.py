@@ -17,6 +17,7 @@ NAV: Final = (
     ("Explore", "/explore"),
     ("Compare", "/compare"),
     ("Runs", "/runs"),
+    ("Accuracy", "/accuracy"),
 )
 _BLUE: Final = (
     "#eef2fa",

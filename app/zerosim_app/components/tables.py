@@ -11,7 +11,7 @@ from dash import html
 
 from zerosim_app.components.attributes import wild
 
-Show = Literal["text", "kind", "ns", "bytes", "rate", "count", "percent", "ratio"]
+Show = Literal["text", "kind", "ns", "bytes", "rate", "count", "percent", "ratio", "points"]
 _THEME: Final = (
     "themeQuartz.withParams({backgroundColor: 'var(--zs-surface)', foregroundColor: 'var(--zs-ink)',"
     " headerTextColor: 'var(--zs-muted)', headerBackgroundColor: 'var(--zs-surface)',"
@@ -25,13 +25,18 @@ HEAD_PX: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its field, its head, how values are shown; `wide` takes the room that is left."""
+    """One column: its field, its head, how values are shown; `wide` takes the room that is left.
+
+    `parts`: how many times the room of a plain column it takes; `told`: the pointer shows all of it.
+    """
 
     field: str
     title: str
     show: Show = "text"
     wide: bool = False
     tip: str | None = None
+    parts: int | None = None
+    told: bool = False
 
 
 def table(
@@ -83,5 +88,7 @@ def _definition(column: Column) -> dict[str, Any]:
         definition["type"] = "rightAligned"
     if column.show != "text":
         definition["valueFormatter"] = {"function": f"zs_{column.show}(params.value, params.data)"}
-    definition["flex"] = 2 if column.wide else 1
+    if column.told:
+        definition["tooltipField"] = column.field
+    definition["flex"] = column.parts or (2 if column.wide else 1)
     return definition

@@ -7,10 +7,12 @@ from typing import Any
 from zerosim_app.components.shell import NAV, shell
 
 
-def test_navigation_names_the_six_pages(tree: Any) -> None:
+def test_navigation_names_the_seven_pages(tree: Any) -> None:
     frame = tree(shell())
     assert [(link.children, link.href) for link in frame.named("zs-nav")] == list(NAV)
-    assert [name for name, _ in NAV] == ["Start", "Learn", "Simulate", "Explore", "Compare", "Runs"]
+    assert [name for name, _ in NAV] == [
+        *("Start", "Learn", "Simulate", "Explore", "Compare", "Runs", "Accuracy")
+    ]
 
 
 def test_the_theme_is_kept_in_the_browser(tree: Any) -> None:

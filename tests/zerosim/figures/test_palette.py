@@ -16,6 +16,7 @@ from zerosim.figures.palette import (
     OPS,
     ROLE,
     RUN,
+    SOURCES,
     THEMES,
     Theme,
     contrast,
@@ -175,3 +176,10 @@ def test_text_is_white_on_dark_blue_and_black_on_yellow() -> None:
     assert text_on("#06168D") == "#ffffff"
     assert text_on("#FDDB55") == "#111111"
     assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_sources_stand_out_from_the_background_and_none_has_anothers_colour(theme: Theme) -> None:
+    colours = [swatch[theme] for swatch in SOURCES]
+    assert len(set(colours)) == len(colours)
+    assert min(contrast(colour, BACKGROUND[theme]) for colour in colours) >= 3
