@@ -10,7 +10,9 @@ from typing import Final
 from zerosim.validation.ablation import Ablated
 from zerosim.validation.board import Scoreboard
 from zerosim.validation.carried import carried_collectives
+from zerosim.validation.carried_memory import carried_memory
 from zerosim.validation.collectives import CollectiveScores, collective_scores
+from zerosim.validation.memory import MemoryScores, memory_scores
 from zerosim.validation.records import from_text
 
 SCORES: Final = "scoreboard.json"
@@ -24,6 +26,7 @@ class Published:
 
     steps: Scoreboard
     collectives: CollectiveScores
+    memory: MemoryScores
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,10 @@ class Ablations:
 
 
 def scores_of(steps: Scoreboard) -> Published:
-    """A scoreboard of steps, and beside it that of the collectives that zerosim carries."""
-    return Published(steps, collective_scores(carried_collectives().rows))
+    """A scoreboard of steps, and beside it those of the collectives and memory that zerosim carries."""
+    return Published(
+        steps, collective_scores(carried_collectives().rows), memory_scores(carried_memory())
+    )
 
 
 @cache

@@ -9,7 +9,9 @@ import pytest
 from zerosim.scenario import Scenario, cluster_of, plan_of
 from zerosim.validation.board import board_of
 from zerosim.validation.carried import carried_collectives
+from zerosim.validation.carried_memory import carried_memory
 from zerosim.validation.collectives import collective_scores
+from zerosim.validation.memory import memory_scores
 from zerosim.validation.published import published
 from zerosim.validation.records import plain, to_text
 from zerosim.validation.rows import read_steps
@@ -47,6 +49,10 @@ def test_the_scores_are_those_of_its_rows() -> None:
 
 def test_the_collectives_are_what_their_model_says_today() -> None:
     assert_same(collective_scores(carried_collectives().rows), MINE.collectives)
+
+
+def test_the_memory_is_what_plans_say_today() -> None:
+    assert_same(memory_scores(carried_memory()), MINE.memory)
 
 
 def assert_same(again: object, shipped: object) -> None:
