@@ -173,12 +173,6 @@ def _lane(lanes: tuple[Lane, ...], op: Op) -> Lane:
     return next(lane for lane in lanes if lane.bucket.index == op.bucket)
 
 
-def _done_within(rank: Rank, op: Op) -> None:
-    """The loss, or its gradient: the model computes them in the passes of its last layer."""
-    row = rank.recorder.begin(op.id)
-    row.start_ns = row.end_ns = row.issued_ns
-
-
 _ACTIONS: Final[dict[Kind, Callable[[Rank, Op], None]]] = {
     Kind.ALL_GATHER: _all_gather,
     Kind.REDUCE_SCATTER: _reduce_scatter,
@@ -186,6 +180,5 @@ _ACTIONS: Final[dict[Kind, Callable[[Rank, Op], None]]] = {
     Kind.BROADCAST: averaging.agree,
     Kind.COPY: averaging.copy_back,
     Kind.FILL: _fill,
-    Kind.OTHER: _done_within,
     Kind.OPTIMIZER: _optimizer,
 }

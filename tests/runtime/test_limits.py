@@ -45,6 +45,11 @@ def test_every_other_schedule_is_refused_before_a_rank_starts(name: str) -> None
         ),
         (
             "gpt2-1.5b",
+            ["loss=fused"],
+            "loss is 'fused', and real ranks cannot compute it so: give eager",
+        ),
+        (
+            "gpt2-1.5b",
             ["compile=true"],
             "compile is 'true', and real ranks cannot compile it: give false",
         ),
