@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from zerosim.cluster import Host
 from zerosim.engine import Variation
 from zerosim.engine.program import timed
 from zerosim.engine.variation import durations
@@ -38,7 +41,8 @@ def test_an_op_waits_for_its_stream_and_its_communicator_too() -> None:
 
 
 def test_an_op_that_takes_no_time_costs_the_host_nothing() -> None:
-    cluster = MACHINES["dgx-h100"].cluster(N_RANKS, "float32")
+    machine = MACHINES["dgx-h100"].cluster(N_RANKS, "float32")
+    cluster = replace(machine, host=Host(issue_s=5e-6, collective_s=22e-6))
     writer = PlanWriter()
     writer.compute(Kind.FORWARD, "0", flops=1)
     writer.compute(Kind.FILL, "0")
