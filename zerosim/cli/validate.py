@@ -47,6 +47,10 @@ Names = Annotated[
     list[str] | None,
     typer.Option("--constant", metavar="NAME", help=f"What to fit: {', '.join(NAMES)}."),
 ]
+FitOn = Annotated[
+    str | None,
+    typer.Option("--fit-on", metavar="SUITE", help="Fit on calib rows of this suite alone."),
+]
 Out = Annotated[
     Path | None,
     typer.Option("-o", "--out", metavar="FILE", help="Write the fitted constants here."),
@@ -75,6 +79,7 @@ def validate(
     calibration: Given = None,
     fitted: Fitted = False,
     names: Names = None,
+    fit_on: FitOn = None,
     out: Out = None,
     taken_out: Without = None,
     ablate: Ablation = False,
@@ -134,14 +139,12 @@ def _answer(
 
 
 def _fit(rows: tuple[StepRow, ...], trial: Trial, names: tuple[str, ...]) -> Fit:
-    calib = [row for row in rows if row.split == "calib" and row.simulatable == "yes"]
-    found, _ = predict(calib, trial)
+    found, _ = predict(rows, trial)
     return fit(found, names, trial=trial, notice=_notice)
 
 
 def _notice(trials: int, error: float) -> None:
-    if trials % 10 == 1:
-        log(f"trial {trials}: mean error {error:.2%}")
+    log(f"trial {trials}: mean error {error:.2%}")
 
 
 def _ablate(

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from zerosim.hardware.calibration import Calibration
 from zerosim.validation.board import Scoreboard, scored_board
 from zerosim.validation.fit import fit
 from zerosim.validation.mechanisms import MECHANISMS
 from zerosim.validation.predict import predict
-from zerosim.validation.rows import StepRow
+from zerosim.validation.rows import StepRow, calib
 from zerosim.validation.score import Errors
 from zerosim.validation.trial import Trial
 
@@ -55,9 +56,8 @@ def ablation(
     return tuple(found)
 
 
-def _fitted(rows: Sequence[StepRow], trial: Trial, names: Sequence[str]) -> Any:  # noqa: ANN401 - see fit
-    calib = [row for row in rows if row.split == "calib" and row.simulatable == "yes"]
-    return fit(predict(calib, trial)[0], names, trial=trial).calibration
+def _fitted(rows: Sequence[StepRow], trial: Trial, names: Sequence[str]) -> Calibration:
+    return fit(predict(calib(rows), trial)[0], names, trial=trial).calibration
 
 
 def _ablated(mechanism: str, says: str, board: Scoreboard, *, refitted: bool) -> Ablated:

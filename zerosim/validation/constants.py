@@ -39,6 +39,11 @@ class Constant:
     high: float
 
     @property
+    def inverse(self) -> bool:
+        """Whether it is a share of a rate, so that time goes with one over it."""
+        return self.name.endswith("efficiency")
+
+    @property
     def label(self) -> str:
         """As people read it: `A100 SXM4 80GB efficiency`."""
         return f"{self.of} {self.name}"

@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zerosim.errors import MeasurementError
 from zerosim.hardware.calibration import Calibration
-from zerosim.validation.bench import Bench, bench
+from zerosim.validation.bench import bench
 from zerosim.validation.constants import DEFAULT, Constant, constants, started, value, with_values
 from zerosim.validation.document import document
-from zerosim.validation.path import Walk, length_s, prices
+from zerosim.validation.lines import Array, Lines, lines
+from zerosim.validation.path import Walk
 from zerosim.validation.predict import Predicted
 from zerosim.validation.trial import AS_SHIPPED, Trial
 
@@ -31,10 +31,8 @@ MAX_TRIALS: Final = 12
 """After so many simulations of all rows a path that is still new makes no difference that matters."""
 _NEAR: Final = 1e-3
 """Constants that change by less than a thousandth are found."""
-_STEP: Final = 1e-3
-"""Nanoseconds are whole numbers, so that a difference over less would be their rounding."""
+_STEP: Final = 1e-4
 Notice = Callable[[int, float], None]
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +74,28 @@ def fit(
     """Fit the constants `names` of every device and launcher of `found` on all of its rows.
 
     `trial` has where to start, which is also what constants are that are not fitted, and the
-    mechanisms that are taken out. `by_source`: sources weigh alike, not rows. `notice` hears the number of each trial and its mean error.
+    mechanisms that are taken out. `by_source`: sources weigh alike, not rows. `notice` hears the
+    number of each trial, in which all rows are simulated, and its mean error.
     Raises MeasurementError for a row that is not marked calib, or if there is none; UnknownNameError.
     """
     _refuse_others(found)
     every, start = constants(found, names), started(found, trial.calibration)
+    weights = _weights(found, by_source=by_source)
+    logs = np.asarray([math.log(value(start, constant)) for constant in every])
+    seen: list[list[Walk]] = [[] for _ in found]
     with bench([one.scenario for one in found], trial, workers) as rows:
-        search = Search(found, every, start, trial, rows, _weights(found, by_source=by_source))
-        logs = np.asarray([math.log(value(start, constant)) for constant in every])
-        ln, jacobian = search.simulated(logs), np.zeros((len(found), len(every)))
         for trials in range(1, MAX_TRIALS + 1):
+            walks = rows.walks(with_values(start, every, np.exp(logs).tolist()))
+            for paths, walk in zip(seen, walks, strict=True):
+                paths.append(walk)
+            ln = _simulated(found, walks)
             notice(trials, float(np.abs(ln).mean()))
-            best, jacobian = search.least(logs)
-            far = float(np.abs(best - logs).max())
-            logs, ln = best, search.simulated(best)
-            if far < _NEAR:
+            near = lines(found, rows.distinct, seen, every, start, trial, logs)
+            near = replace(near, beside=ln - near.ln(logs))
+            best, jacobian = _least(near, every, logs, weights)
+            if float(np.abs(best - logs).max()) < _NEAR or trials == MAX_TRIALS:
                 break
+            logs = best
     return Fit(
         constants=every,
         values=tuple(float(x) for x in np.exp(logs)),
@@ -102,83 +106,29 @@ def fit(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What a fit looks at: rows, constants and the paths seen so far, of each row its own."""
+def _simulated(found: Sequence[Predicted], walks: Sequence[Walk]) -> Array:
+    seconds = np.asarray([walk.seconds for walk in walks])
+    ln: Array = np.log(seconds / np.asarray([one.row.measured_s for one in found]))
+    return ln
 
-    found: Sequence[Predicted]
-    every: tuple[Constant, ...]
-    start: Calibration
-    trial: Trial
-    rows: Bench
-    weights: Array
-    seen: list[list[Walk]] = field(default_factory=list)
-    beside: list[float] = field(default_factory=list)
 
-    def simulated(self, logs: Array) -> Array:
-        """ln(predicted / measured) by the simulator; it remembers the paths on which that hangs."""
-        walks = self.rows.walks(self._calibration(logs))
-        if not self.seen:
-            self.seen.extend([] for _ in walks)
-        for seen, walk in zip(self.seen, walks, strict=True):
-            seen.append(walk)
-        # What contention adds to a path is no price of an op; it is carried over as a factor.
-        self.beside[:] = [0.0] * len(walks)
-        ln = self.priced(logs)
-        seconds = np.asarray([walk.seconds for walk in walks])
-        exact: Array = np.log(seconds / np.asarray([one.row.measured_s for one in self.found]))
-        self.beside[:] = (exact - ln).tolist()
-        return exact
+def _least(
+    near: Lines, every: Sequence[Constant], logs: Array, weights: Array
+) -> tuple[Array, Array]:
+    """Where the error is least by the lines, and how each row depends on each constant there."""
+    from scipy.optimize import least_squares  # noqa: PLC0415 - half a second that fits alone take
 
-    def priced(self, logs: Array) -> Array:
-        """The same by the longest of the paths that were seen."""
-        calibration = self._calibration(logs)
-        now = replace(self.trial, calibration=calibration)
-        ln = []
-        for one, distinct, walks in zip(self.found, self.rows.distinct, self.seen, strict=True):
-            durations, issues = prices(distinct, now.cluster(one.scenario))
-            seconds = max(length_s(walk, durations, issues) for walk in walks)
-            ln.append(math.log(seconds / one.row.measured_s))
-        total: Array = np.asarray(ln) + np.asarray(self.beside)
-        return total
-
-    def slopes(self, logs: Array) -> Array:
-        """Differences of `priced`. All devices' constants of one name move at once: a row has one."""
-        owned = np.asarray(
-            [[c.kind != "device" or c.of == one.device for c in self.every] for one in self.found]
-        )
-        here, found = self.priced(logs), np.zeros(owned.shape)
-        for name in dict.fromkeys(constant.name for constant in self.every):
-            mine = [i for i, constant in enumerate(self.every) if constant.name == name]
-            moved = logs.copy()
-            moved[mine] -= _STEP
-            change = (here - self.priced(moved)) / _STEP
-            found[:, mine] = np.where(owned[:, mine], change[:, None], 0.0)
-        return found
-
-    def least(self, logs: Array) -> tuple[Array, Array]:
-        """Where the error is least by the paths seen, and how each row depends on each constant."""
-        from scipy.optimize import least_squares  # noqa: PLC0415 - half a second for fits alone
-
-        solved = least_squares(
-            lambda x: self.priced(x) * self.weights,
-            logs,
-            jac=lambda x: self.slopes(x) * self.weights[:, None],
-            bounds=(
-                [math.log(constant.low) for constant in self.every],
-                [math.log(constant.high) for constant in self.every],
-            ),
-            loss="soft_l1",
-            f_scale=SOFT,
-            xtol=1e-4,
-            ftol=1e-5,
-            max_nfev=15,
-        )
-        best: Array = solved.x
-        return best, self.slopes(best)
-
-    def _calibration(self, logs: Array) -> Calibration:
-        return with_values(self.start, self.every, np.exp(logs).tolist())
+    solved = least_squares(
+        lambda x: near.ln(x) * weights,
+        logs,
+        bounds=([math.log(c.low) for c in every], [math.log(c.high) for c in every]),
+        loss="soft_l1",
+        f_scale=SOFT,
+    )
+    best: Array = solved.x
+    moved = [best + _STEP * unit for unit in np.eye(len(every))]
+    here = near.ln(best)
+    return best, np.stack([(near.ln(x) - here) / _STEP for x in moved], axis=1)
 
 
 def _refuse_others(found: Sequence[Predicted]) -> None:

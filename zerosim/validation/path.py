@@ -3,9 +3,9 @@
 # Note [Paths while fitting]
 A step takes as long as the longest path through its ops, and the length of a path is a sum: each op's
 duration, and what its host takes to issue it. With other constants a path that is known is priced
-anew in a millisecond, without simulating, and is never longer than the step (the longest of all paths).
-So a fit prices the paths that it has seen and keeps the longest, simulates where that leads, and
-adds the path found there, until a simulation finds nothing new.
+anew without simulating, and is never longer than the step, which is the longest of all paths. So a fit
+looks for the least error by the paths that it has seen, the longest of each row, simulates where that
+leads, and adds the path found there, until a simulation finds nothing new.
 """
 
 from __future__ import annotations

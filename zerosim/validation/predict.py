@@ -11,6 +11,7 @@ from typing import Final
 
 from zerosim.cluster import Cluster
 from zerosim.errors import InputError, MeasurementError
+from zerosim.hardware import MACHINES
 from zerosim.scenario import Scenario
 from zerosim.validation.rows import LeftOut, StepRow
 from zerosim.validation.steps import Simulated, simulated
@@ -22,13 +23,17 @@ _ALONE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A row with the seconds that the simulator says its step takes, its device and peak FLOP/s."""
+    """A row with the seconds that the simulator says its step takes.
+
+    `device` and `launcher` are what its constants go by, `peak_flops` is FLOP/s.
+    """
 
     row: StepRow
     scenario: Scenario
     defaults: tuple[tuple[str, str, str], ...]
     seconds: float
     device: str
+    launcher: str
     peak_flops: float
 
 
@@ -71,7 +76,9 @@ def predicted(row: StepRow, trial: Trial = AS_SHIPPED) -> Predicted:
     except InputError as error:
         raise row.refused(str(error)) from None
     device = cluster.device
-    return Predicted(row, scenario, _plain(found), seconds, device.name, device.peak_flops)
+    launcher = MACHINES[scenario.cluster.name].launcher
+    plain = _plain(found)
+    return Predicted(row, scenario, plain, seconds, device.name, launcher, device.peak_flops)
 
 
 def _plain(found: Simulated) -> tuple[tuple[str, str, str], ...]:

@@ -119,6 +119,15 @@ def step_rows(every: Iterable[Cells]) -> tuple[tuple[StepRow, ...], tuple[LeftOu
     return tuple(rows), tuple(left_out)
 
 
+def calib(rows: Iterable[StepRow], suite: str | None = None) -> tuple[StepRow, ...]:
+    """Complete rows that constants may be fitted on; with `suite`, those of it."""
+    return tuple(
+        row
+        for row in rows
+        if row.split == "calib" and row.simulatable == "yes" and suite in (None, row.suite)
+    )
+
+
 def _unused(cells: Cells) -> str | None:
     """Why a row is not meant to be scored; None if it is."""
     simulatable = cells.text("simulatable") or "yes"
