@@ -25,7 +25,7 @@ from zerosim.validation.memory import MemoryScores, memory_scores
 from zerosim.validation.predict import predict
 from zerosim.validation.published import Ablations, scores_of
 from zerosim.validation.records import to_text
-from zerosim.validation.rows import StepRow, read_steps
+from zerosim.validation.rows import StepRow, calib, read_steps
 from zerosim.validation.trial import Trial
 
 Steps = Annotated[
@@ -109,7 +109,7 @@ def validate(
     if ablate:
         _ablate(rows, trial, chosen if fitted else None, publish, json=json)
         return
-    found = _fit(rows, trial, chosen) if fitted else None
+    found = _fit(calib(rows, fit_on), trial, chosen) if fitted else None
     if found is not None:
         trial = replace(trial, calibration=found.calibration)
     if found is not None and out is not None:

@@ -46,8 +46,9 @@ def planned(
     steps: int,
     optimizer: Allocation,
     update: Callable[[Draft], None],
+    groups: tuple[Axis, ...] = (),
 ) -> Plan:
-    """DDP with an optimizer of one's own: what it holds, and what it does in a step."""
+    """DDP with an optimizer of one's own: what it holds, what it does in a step, and in which groups."""
     workload, numerics, options = draft.workload, draft.numerics, draft.options
     if options.static_graph and options.no_sync and workload.micro_batches > 1:
         raise ScenarioError(
@@ -73,7 +74,7 @@ def planned(
             workload.n_params * numerics.reduce_bytes,
         ),
     )
-    axes = (Axis("world", n_ranks),)
+    axes = (Axis("world", n_ranks), *groups)
     steady = _steady_from(workload, options)
     return Plan(name, n_ranks, layers.steps_end(writer.ops), axes, held, steady)
 
@@ -168,10 +169,16 @@ class Draft:
         for elements in (len(arrived(self.workload)) + 1, len(self.buckets)):
             self.broadcast("buckets", elements, _MAP_DTYPE)
 
-    def broadcast(self, unit: str, elements: int, dtype: str) -> None:
-        """One rank tells all; what follows waits for it."""
+    def broadcast(self, unit: str, elements: int, dtype: str, group: str = "world") -> None:
+        """One rank tells all of its group; what follows waits for it."""
         op = self.writer.collective(
-            Kind.BROADCAST, unit, elements=elements, dtype=dtype, after=self.waits
+            Kind.BROADCAST,
+            unit,
+            elements=elements,
+            dtype=dtype,
+            after=self.waits,
+            group=group,
+            communicator=group,
         )
         self.waits = (op,)
 

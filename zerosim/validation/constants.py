@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,6 +18,8 @@ _LAUNCHER: Final = ("kernel_s", "issue_s")
 NAMES: Final = (*_DEVICE, *_LAUNCHER)
 """What can be fitted, in the words of the document."""
 DEFAULT: Final = ("efficiency", "attention_efficiency", "memory_efficiency", "launch_s")
+ROWS_EACH: Final = 4
+"""So many measured rows stand behind each constant of a device."""
 _BOUNDS: Final = {
     "efficiency": (0.05, 1.0),
     "attention_efficiency": (0.02, 1.0),
@@ -50,35 +53,48 @@ class Constant:
 
 
 def constants(found: Sequence[Predicted], names: Sequence[str] = DEFAULT) -> tuple[Constant, ...]:
-    """The constants `names` of every device and launcher of these rows. Raises UnknownNameError."""
+    """The constants `names` of every device and launcher of these rows. Raises UnknownNameError.
+
+    A device has one constant for every `ROWS_EACH` rows at most, the first ones, and one at least.
+    """
     for name in names:
         if name not in NAMES:
             raise UnknownNameError("constant to fit", name, NAMES)
-    machines = [MACHINES[one.scenario.cluster.name] for one in found]
-    devices = dict.fromkeys(machine.device.name for machine in machines)
-    launchers = dict.fromkeys(machine.launcher for machine in machines)
-    return tuple(
-        Constant(kind, of, name, *_BOUNDS[name])
-        for kind, known, every in (("device", _DEVICE, devices), ("launcher", _LAUNCHER, launchers))
-        for of in every
-        for name in names
-        if name in known
+    rows = Counter(one.device for one in found)
+    of_device = [name for name in names if name in _DEVICE]
+    return (
+        *(
+            Constant("device", device, name, *_BOUNDS[name])
+            for device, n in rows.items()
+            for name in of_device[: max(1, n // ROWS_EACH)]
+        ),
+        *(
+            Constant("launcher", launcher, name, *_BOUNDS[name])
+            for launcher in dict.fromkeys(one.launcher for one in found)
+            for name in names
+            if name in _LAUNCHER
+        ),
     )
 
 
-def started(found: Sequence[Predicted], base: Calibration | None = None) -> Calibration:
+def started(
+    found: Sequence[Predicted], every: Sequence[Constant], base: Calibration | None = None
+) -> Calibration:
     """A calibration that says all constants of these rows' devices and launchers, each for itself.
 
-    A device that stood in for another, or an attention that did as matrix products do, is written out.
+    A device that stood in for another is written out, and an attention that is to be fitted begins at
+    what matrix products reach.
     """
     known = shipped() if base is None else merged(shipped(), base)
     device, launcher = dict(known.device), dict(known.launcher)
+    apart = {constant.of for constant in every if constant.name == "attention_efficiency"}
     for one in found:
         machine = MACHINES[one.scenario.cluster.name]
         own = merged(known, machine.own)
         here = device_constants(machine.device, own)
-        attends = here.attention_efficiency or here.efficiency
-        device[machine.device.name] = replace(here, attention_efficiency=attends)
+        if machine.device.name in apart and here.attention_efficiency is None:
+            here = replace(here, attention_efficiency=here.efficiency)
+        device[machine.device.name] = here
         launcher[machine.launcher] = launcher_constants(machine.launcher, own)
     return Calibration(device, dict(known.fabric), launcher, dict(known.provenance))
 

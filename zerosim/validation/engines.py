@@ -96,10 +96,20 @@ def _deepspeed(row: StepRow) -> Choice:
             "stage3_param_persistence_threshold": 10 * hidden,
         }
         defaults.append(Default("buckets", "auto", "as transformers fills them in from hidden"))
-    elif "overlap_comm" in (row.raw.text("notes") or ""):
-        options["overlap_comm"] = True
+    else:
+        options |= _deepspeed12(row)
     dtype = compute_dtype(row)
     return Choice(f"deepspeed-{row.zero_stage}", options, {"dtype": dtype}, tuple(defaults))
+
+
+def _deepspeed12(row: StepRow) -> dict[str, Any]:
+    """What a row says of DeepSpeed's buckets; before 2023 each owner was sent its slice."""
+    options: dict[str, Any] = {}
+    if "overlap_comm" in (row.raw.text("notes") or ""):
+        options["overlap_comm"] = True
+    if (row.raw.text("date") or "9999")[:4] < "2023":
+        options["use_multi_rank_bucket_allreduce"] = False
+    return options
 
 
 def _zero1(row: StepRow) -> Choice:
@@ -107,7 +117,20 @@ def _zero1(row: StepRow) -> Choice:
 
 
 def _internevo(row: StepRow) -> Choice:
-    return _fsdp1(row) if row.zero_stage == 3 else _zero1(row)  # noqa: PLR2004 - the ZeRO stage
+    """Gradients all-reduced over all ranks in buckets; owners broadcast in their group.
+
+    With as many tensors as a group has ranks, or more, what a rank owns is broadcast at once.
+    """
+    if row.zero_stage == 3:  # noqa: PLR2004 - the ZeRO stage
+        return _fsdp1(row)
+    tensors = 7 * row.sizes.layers
+    options: dict[str, Any] = {
+        "bucket_cap_mb": float(_INTERNEVO_BUCKET * 2 / 2**20),
+        "parameters_as_bucket_view": row.shard_group <= tensors,
+    }
+    if row.shard_group < row.n_gpus:
+        options["process_group_size"] = row.shard_group
+    return Choice("zero-redundancy", options, {"dtype": compute_dtype(row)})
 
 
 def _one_bucket(row: StepRow) -> Choice:
@@ -115,6 +138,8 @@ def _one_bucket(row: StepRow) -> Choice:
     return Choice("ddp", {"bucket_cap_mb": every / 2**20}, {"dtype": compute_dtype(row)})
 
 
+_INTERNEVO_BUCKET: Final = 512 * 2**20
+"""Elements: reduce_bucket_size of InternLM/InternEvo configs/7B_sft.py."""
 _BUCKET: Final = re.compile(r"bucket (\d+) MB")
 
 
@@ -143,7 +168,9 @@ ENGINES: Final = (
     Engine(("torchtitan", "fsdp2", "fully_shard"), _fsdp2, "torch's fully_shard"),
     Engine(("lit-gpt", "fabric"), _accumulating, "Fabric accumulates under no_sync"),
     Engine(
-        ("internevo",), _internevo, "FSDP1, or optimizer states sharded, parameters gathered after"
+        ("internevo",),
+        _internevo,
+        "FSDP1; or buckets all-reduced, and owners broadcast (hybrid_zero_optim.py @00a2a34)",
     ),
     Engine(("llm.c",), _zero1, "gradients reduce-scattered by layer, parameters gathered after"),
     Engine(("megatron-lm",), _one_bucket, "its local DDP reduces once, after the backward"),

@@ -79,7 +79,8 @@ def fit(
     Raises MeasurementError for a row that is not marked calib, or if there is none; UnknownNameError.
     """
     _refuse_others(found)
-    every, start = constants(found, names), started(found, trial.calibration)
+    every = constants(found, names)
+    start = started(found, every, trial.calibration)
     weights = _weights(found, by_source=by_source)
     logs = np.asarray([math.log(value(start, constant)) for constant in every])
     seen: list[list[Walk]] = [[] for _ in found]

@@ -55,7 +55,8 @@ class Lines:
 
     def _terms(self, logs: Array) -> Array:
         """What a row's lengths are straight in: shape [rows, names]."""
-        terms: Array = np.exp(np.where(self.inverse, -logs, logs))[self.which]
+        every = np.append(np.exp(np.where(self.inverse, -logs, logs)), 1.0)
+        terms: Array = every[self.which]
         return terms
 
 
@@ -81,7 +82,7 @@ def lines(
         step = np.where(inverse, -1.0, 1.0) * np.log(_STRETCH) * mine
         there = replace(trial, calibration=_with(start, every, logs + step))
         change = _lengths(found, distinct, seen, there) - here
-        term = np.exp(np.where(inverse, -logs, logs))[which[:, column]]
+        term = np.append(np.exp(np.where(inverse, -logs, logs)), 1.0)[which[:, column]]
         slopes[:, column] = change / ((_STRETCH - 1) * term[row_of])
     return Lines(
         lengths_s=here,
@@ -114,9 +115,10 @@ def _lengths(
 
 
 def _constant_of(one: Predicted, name: str, every: Sequence[Constant]) -> int:
-    """Which constant of that name a row has."""
-    return next(
+    """Which constant of that name a row has; past the last one, where nothing moves: it has none."""
+    mine = (
         i
         for i, constant in enumerate(every)
         if constant.name == name and constant.of in (one.device, one.launcher)
     )
+    return next(mine, len(every))

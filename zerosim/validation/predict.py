@@ -15,7 +15,7 @@ from zerosim.hardware import MACHINES
 from zerosim.scenario import Scenario
 from zerosim.validation.rows import LeftOut, StepRow
 from zerosim.validation.steps import Simulated, simulated
-from zerosim.validation.trial import AS_SHIPPED, Trial, steady_seconds
+from zerosim.validation.trial import AS_SHIPPED, Trial
 
 _ALONE: Final = 8
 """So few rows are not worth a second process, which takes a second to start."""
@@ -70,7 +70,7 @@ def predicted(row: StepRow, trial: Trial = AS_SHIPPED) -> Predicted:
         scenario = trial.scenario(found.scenario)
         cluster = trial.cluster(scenario)
         _refuse_impossible(row, cluster)
-        seconds = steady_seconds(trial.plan(scenario), cluster)
+        seconds = trial.seconds(scenario, cluster)
     except MeasurementError:
         raise
     except InputError as error:

@@ -12,6 +12,8 @@ from zerosim.validation.cells import Cells, read_cells
 
 SPLITS: Final = ("calib", "test")
 """Rows that constants may be fitted on, and rows that they are scored on."""
+MAX_FITTED: Final = 64
+"""Rows with more micro-batches a step say little of constants for what they cost to simulate."""
 SIMULATABLE: Final = ("yes", "partial")
 
 
@@ -124,7 +126,10 @@ def calib(rows: Iterable[StepRow], suite: str | None = None) -> tuple[StepRow, .
     return tuple(
         row
         for row in rows
-        if row.split == "calib" and row.simulatable == "yes" and suite in (None, row.suite)
+        if row.split == "calib"
+        and row.simulatable == "yes"
+        and suite in (None, row.suite)
+        and row.grad_accum <= MAX_FITTED
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from zerosim.cluster import Cluster
 from zerosim.engine import EQUAL, moments
@@ -40,8 +41,29 @@ class Trial:
             cluster = mechanism.cluster(cluster)
         return cluster
 
+    def seconds(self, scenario: Scenario, cluster: Cluster) -> float:
+        """The steady step of a scenario that `scenario` gave, simulated. Raises InputError.
 
-AS_SHIPPED = Trial()
+        With very many micro-batches two steps of fewer are simulated: from the first ones on each
+        takes as long as the one before, so what more of them take is a straight line.
+        """
+        many = scenario.workload.micro_batches
+        if many <= DEEP:
+            return steady_seconds(self.plan(scenario), cluster)
+        some, half = (
+            steady_seconds(self.plan(_accumulating(scenario, n)), cluster)
+            for n in (DEEP, DEEP // 2)
+        )
+        return some + (many - DEEP) * (some - half) / (DEEP - DEEP // 2)
+
+
+DEEP: Final = 64
+"""More micro-batches than this are not simulated one by one."""
+AS_SHIPPED: Final = Trial()
+
+
+def _accumulating(scenario: Scenario, micro_batches: int) -> Scenario:
+    return replace(scenario, workload=replace(scenario.workload, micro_batches=micro_batches))
 
 
 def steady_seconds(plan: Plan, cluster: Cluster) -> float:

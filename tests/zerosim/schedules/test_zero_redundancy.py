@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from zerosim.plan import Plan
+import pytest
+
+from zerosim.errors import ScenarioError
+from zerosim.plan import Axis, Plan
 from zerosim.scenario import load_scenario, plan_of
 
 
@@ -24,3 +27,24 @@ def test_a_rank_that_owns_nothing_broadcasts_a_bucket_of_one_element() -> None:
 def test_optimizer_states_lie_with_the_owners() -> None:
     (held,) = [a for a in plan("world_size=8", "layers=2").persistent if a.kind == "optimizer"]
     assert held.by_rank == ((2, 768 * 768 * 8), (2, 768 * 8), (4, 0))
+
+
+def test_owners_within_a_group_broadcast_to_their_group_alone() -> None:
+    found = plan("world_size=8", "layers=2", "process_group_size=2")
+    assert found.axes == (Axis("world", 8), Axis("owners", 2))
+    assert found.order_of(2) == "F0 F1 B1 AR1 B0 AR0 OPT BC0 BC0 BC1 BC1"
+    assert {op.group for op in found.ops if op.name.startswith("BC0")} == {"owners"}
+    assert {op.group for op in found.ops if op.name.startswith("AR")} == {"world"}
+
+
+def test_states_in_groups_are_held_once_in_each() -> None:
+    found = plan("world_size=4", "layers=2", "process_group_size=2")
+    (held,) = [a for a in found.persistent if a.kind == "optimizer"]
+    assert held.by_rank is None
+    assert held.nbytes == (768 * 768 + 768) * 8
+
+
+@pytest.mark.parametrize("size", [0, 3, 16])
+def test_a_group_that_does_not_divide_the_ranks_is_refused(size: int) -> None:
+    with pytest.raises(ScenarioError, match=f"process_group_size is {size} of 8 ranks"):
+        plan("world_size=8", f"process_group_size={size}")

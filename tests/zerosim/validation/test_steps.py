@@ -55,6 +55,20 @@ def test_composer_is_fsdp1_with_its_own_prefetch(row: Callable[..., StepRow]) ->
             "deepspeed-2",
             {},
         ),
+        (
+            {"framework": "DeepSpeed ZeRO-2", "zero_stage": "2", "date": "2020-05"},
+            "deepspeed-2",
+            {"use_multi_rank_bucket_allreduce": False},
+        ),
+        (
+            {"framework": "InternEvo", "zero_stage": "1", "shard_group": "8"},
+            "zero-redundancy",
+            {
+                "bucket_cap_mb": 1024.0,
+                "parameters_as_bucket_view": True,
+                "process_group_size": 8,
+            },
+        ),
         ({"framework": "llm.c (C/CUDA, MPI/NCCL)", "zero_stage": "1"}, "zero1", {}),
         ({"framework": "PyTorch DDP", "zero_stage": "0", "shard_group": "1"}, "ddp", {}),
     ],
@@ -129,6 +143,18 @@ def test_a_row_without_an_honest_scenario_is_refused(
 ) -> None:
     with pytest.raises(MeasurementError, match=f"row R1: {said}|{said}"):
         predicted(row(**given))
+
+
+@pytest.mark.parametrize("framework", ["Composer", "torchtitan FSDP2", "PyTorch DDP"])
+def test_very_many_micro_batches_take_what_each_takes(
+    row: Callable[..., StepRow], framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"layers": "2", "params": "617463808", "grad_accum": "24", "step_time_s": "60"}
+    stage = "0" if "DDP" in framework else "3"
+    many = row(framework=framework, zero_stage=stage, shard_group="", **given)
+    one_by_one = predicted(many).seconds
+    monkeypatch.setattr("zerosim.validation.trial.DEEP", 8)
+    assert predicted(many).seconds == pytest.approx(one_by_one, rel=1e-6)
 
 
 def test_parameters_of_every_complete_row_are_those_of_its_workload(measured: Path) -> None:
