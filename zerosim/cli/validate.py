@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from zerosim.cli.collective_board import collective_record, print_collectives
 from zerosim.cli.files import check_out, write_out
 from zerosim.cli.memory_board import memory_record, print_memory
 from zerosim.cli.options import Json
@@ -17,7 +18,13 @@ from zerosim.errors import InputError
 from zerosim.hardware.calibration import calibration_text, read_calibration
 from zerosim.validation.ablation import ablation
 from zerosim.validation.board import Scoreboard, scoreboard
+from zerosim.validation.carried import carried_collectives
+from zerosim.validation.carried_memory import carried_memory
+from zerosim.validation.carried_steps import carried_steps
 from zerosim.validation.cells import read_cells
+from zerosim.validation.collective_rows import read_rows
+from zerosim.validation.collectives import CollectiveScores, collective_scores
+from zerosim.validation.collectives import LeftOut as CollectiveLeftOut
 from zerosim.validation.constants import DEFAULT, NAMES
 from zerosim.validation.fit import Fit, fit
 from zerosim.validation.mechanisms import MECHANISMS, without
@@ -25,11 +32,15 @@ from zerosim.validation.memory import MemoryScores, memory_scores
 from zerosim.validation.predict import predict
 from zerosim.validation.published import Ablations, scores_of
 from zerosim.validation.records import to_text
-from zerosim.validation.rows import StepRow, calib, read_steps
+from zerosim.validation.rows import StepRow, calib, read_steps, step_rows
 from zerosim.validation.trial import Trial
 
 Steps = Annotated[
     Path | None, typer.Option("--steps", metavar="FILE", help="Measured steps, a CSV.")
+]
+Collectives = Annotated[
+    Path | None,
+    typer.Option("--collectives", metavar="FILE", help="Measured collectives, a CSV."),
 ]
 Memory = Annotated[
     Path | None, typer.Option("--memory", metavar="FILE", help="Measured memory, a CSV.")
@@ -75,6 +86,7 @@ def register(app: typer.Typer) -> None:
 
 def validate(
     steps: Steps = None,
+    collectives: Collectives = None,
     memory: Memory = None,
     calibration: Given = None,
     fitted: Fitted = False,
@@ -86,61 +98,88 @@ def validate(
     publish: Published = None,
     json: Json = False,
 ) -> None:
-    """Simulate measured runs and say how far off the predictions are."""
-    if steps is None and memory is None:
-        raise InputError("nothing to validate: give --steps FILE, a CSV of measured steps")
-    held = None if memory is None else memory_scores(read_cells(memory, columns=("mem_kind",)))
-    if steps is None:
-        if fitted or ablate or publish is not None:
-            raise InputError("--fit, --ablation and --publish are of steps: give --steps FILE, too")
-        _answer(None, None, held, json=json)
-        return
-    if out is not None and not fitted:
-        raise InputError(f"--out {out} without --fit: there is nothing to write, give --fit too")
-    if out is not None:
-        check_out(out)
-    if publish is not None:
-        check_out(publish, "--publish")
-    without(taken_out or ())
+    """Simulate measured runs and say how far off the predictions are.
+
+    Without a file: all that zerosim carries.
+    """
+    _check(steps, fitted=fitted, out=out, publish=publish)
     known = None if calibration is None else read_calibration(calibration)
     trial = Trial(known, tuple(taken_out or ()))
-    rows, left_out = read_steps(steps)
+    without(trial.without)
+    carried = steps is None and collectives is None and memory is None
+    rows, left_out = step_rows(carried_steps()) if steps is None else read_steps(steps)
     chosen = tuple(names) if names else DEFAULT
     if ablate:
         _ablate(rows, trial, chosen if fitted else None, publish, json=json)
         return
-    found = _fit(calib(rows, fit_on), trial, chosen) if fitted else None
+    found = _fit(calib(rows, fit_on), trial, chosen, out) if fitted else None
     if found is not None:
         trial = replace(trial, calibration=found.calibration)
-    if found is not None and out is not None:
-        write_out(out, calibration_text(found.calibration).encode())
-        log(f"wrote {out}")
-    board = scoreboard(rows, left_out, trial)
-    if publish is not None:
+    board = scoreboard(rows, left_out, trial) if carried or steps or fitted or publish else None
+    if board is not None and publish is not None:
         write_out(publish, to_text(scores_of(board)).encode())
         log(f"stored {publish}")
-    _answer(board, found, held, json=json)
+    moved = _collectives(collectives, trial, carried=carried)
+    held = _memory(memory, carried=carried)
+    _answer(board, found, moved, held, json=json)
+
+
+def _check(steps: Path | None, *, fitted: bool, out: Path | None, publish: Path | None) -> None:
+    """Refuse what cannot be written, before minutes are spent. Raises InputError."""
+    if out is not None and not fitted:
+        raise InputError(f"--out {out} without --fit: there is nothing to write, give --fit too")
+    for path, option in ((out, "--out"), (publish, "--publish")):
+        if path is not None:
+            check_out(path, option)
+    if steps is not None and steps.is_dir():
+        raise InputError(f"--steps {steps} is a directory: name a CSV of measured steps")
+
+
+def _collectives(path: Path | None, trial: Trial, *, carried: bool) -> CollectiveScores | None:
+    if path is None and not carried:
+        return None
+    rows = carried_collectives() if path is None else read_rows(path)
+    scores = collective_scores(rows.rows, trial.calibration)
+    unread = tuple(CollectiveLeftOut(row, series, "", why) for row, series, why in rows.left_out)
+    return replace(scores, left_out=(*unread, *scores.left_out))
+
+
+def _memory(path: Path | None, *, carried: bool) -> MemoryScores | None:
+    if path is None:
+        return memory_scores(carried_memory()) if carried else None
+    return memory_scores(read_cells(path, columns=("mem_kind",)))
 
 
 def _answer(
-    board: Scoreboard | None, found: Fit | None, held: MemoryScores | None, *, json: bool
+    board: Scoreboard | None,
+    found: Fit | None,
+    moved: CollectiveScores | None,
+    held: MemoryScores | None,
+    *,
+    json: bool,
 ) -> None:
     if json:
         record: dict[str, Any] = {} if board is None else board_record(board)
         record |= {} if found is None else {"fit": fit_record(found)}
+        record |= {} if moved is None else {"collectives": collective_record(moved)}
         print_json(record | ({} if held is None else {"memory": memory_record(held)}))
         return
     if found is not None:
         print_rows(fit_rows(found))
     if board is not None:
         print_board(board)
+    if moved is not None:
+        print_collectives(moved)
     if held is not None:
         print_memory(held)
 
 
-def _fit(rows: tuple[StepRow, ...], trial: Trial, names: tuple[str, ...]) -> Fit:
-    found, _ = predict(rows, trial)
-    return fit(found, names, trial=trial, notice=_notice)
+def _fit(rows: tuple[StepRow, ...], trial: Trial, names: tuple[str, ...], out: Path | None) -> Fit:
+    found = fit(predict(rows, trial)[0], names, trial=trial, notice=_notice)
+    if out is not None:
+        write_out(out, calibration_text(found.calibration).encode())
+        log(f"wrote {out}")
+    return found
 
 
 def _notice(trials: int, error: float) -> None:

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from zerosim.cli import run
+from zerosim.validation.carried_steps import carried_steps
 
 HEADER = (
     "row_id,source_id,split,gpu,n_gpus,framework,zero_stage,params,layers,hidden,heads,ffn,vocab,"
@@ -141,9 +142,8 @@ def test_steps_and_memory_are_scored_together(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "nothing to validate: give --steps FILE"),
         (["--memory", "nowhere.csv"], "cannot read 'nowhere.csv'"),
-        (["--memory", "FILE", "--fit"], "--fit, --ablation and --publish are of steps"),
+        (["--memory", "FILE", "--out", "x"], "--out x without --fit"),
     ],
 )
 def test_what_memory_cannot_be_asked_is_one_sentence(
@@ -159,3 +159,38 @@ def test_a_table_without_kinds_of_memory_is_refused(
 ) -> None:
     assert run(["validate", "--memory", str(steps)]) == 2
     assert "has no column 'mem_kind'" in capsys.readouterr().err
+
+
+def test_what_zerosim_carries_is_scored_without_a_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [cells for cells in carried_steps() if cells.text("source_id") == "atorch"]
+    monkeypatch.setattr("zerosim.cli.validate.carried_steps", lambda: few)
+    assert run(["validate", "--json"]) == 0
+    found = orjson.loads(capsys.readouterr().out)
+    assert {row["source_id"] for row in found["rows"]} == {"atorch"}
+    assert found["collectives"]["rows"][0]["measured_s"] > 0
+    assert {score["split"] for score in found["collectives"]["scores"]["series"]} == {
+        "calib",
+        "test",
+    }
+    assert found["memory"]["rows"]
+
+
+def test_collectives_are_a_line_a_series(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "collectives.csv"
+    header = "series_id,split,hardware,gpu,collective,ranks,nodes,bytes,time_us"
+    rows = (
+        "mine,test,8x A100,A100,all_gather,8,1,67108864,300",
+        "mine,test,abacus,,all_gather,8,1,99,9",
+        "mine,test,8x A100,A100,all_gather,8,1,67108864,",
+    )
+    path.write_text("\n".join((header, *rows)) + "\n")
+    assert run(["validate", "--collectives", str(path)]) == 0
+    said = capsys.readouterr()
+    assert "collectives  1 rows of measured collectives" in said.out
+    assert "mine    test   1" in said.out
+    assert "collective collectives.csv line 3: its GPU is not stated" in said.err
+    assert "it does not say its time_us" in said.err
