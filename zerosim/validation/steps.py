@@ -14,6 +14,8 @@ from zerosim.validation.numbers import optimizer
 from zerosim.validation.places import cluster_fields
 from zerosim.validation.rows import Default, StepRow
 
+_TORCH_CHECKPOINT: Final = ("FSDP", "PyTorch DDP")
+"""Frameworks whose checkpoints are torch's, not reentrant: they stop early from torch 2.1 on."""
 _SOME_LAYERS: Final = re.compile(r"(\d+) of (\d+) layers")
 
 
@@ -32,6 +34,9 @@ def simulated(row: StepRow) -> Simulated:
     choice = choice_of(row)
     attention, attends = _attention(row)
     kept, again = _checkpointing(row, attention)
+    if kept.get("checkpointing") == "full" and _stops_early(row):
+        kept["early_stop"] = True
+        again = [*again, Default("act_ckpt", "stops early", "torch's checkpoint, from 2.1 on")]
     updates, updated = optimizer(row)
     sizes = row.sizes
     record: dict[str, Any] = {
@@ -39,6 +44,7 @@ def simulated(row: StepRow) -> Simulated:
         "workload": {
             **family(row),
             **kept,
+            "compile": (row.raw.text("compile") or "").lower() == "yes",
             "layers": sizes.layers,
             "hidden": sizes.hidden,
             "heads": sizes.heads,
@@ -91,6 +97,13 @@ def _checkpointing(row: StepRow, attention: str) -> tuple[dict[str, Any], list[D
     if not stated:
         return {}, [Default("act_ckpt", "none", "not stated")]
     raise row.raw.bad("act_ckpt", "give none, selective, full, or partial with 'N of L layers'")
+
+
+def _stops_early(row: StepRow) -> bool:
+    """Whether torch's own checkpoint ran, as FSDP and DDP take it, in 2.1 (October 2023) or later."""
+    date = row.raw.text("date") or ""
+    made = any(name in row.framework for name in _TORCH_CHECKPOINT)
+    return made and (date[:4] >= "2024" or date[:7] in ("2023-10", "2023-11", "2023-12"))
 
 
 def _selective(row: StepRow, attention: str, note: str) -> tuple[dict[str, Any], list[Default]]:

@@ -104,6 +104,30 @@ def test_partial_checkpointing_counts_its_layers(row: Callable[..., StepRow]) ->
     assert again == [False] + [True] * 5 + [False] * 28
 
 
+@pytest.mark.parametrize(
+    ("date", "framework", "early"),
+    [
+        ("2024-04-22", "Composer/PyTorch FSDP1", True),
+        ("2023-10", "PyTorch FSDP1", True),
+        ("2023", "Composer/PyTorch FSDP1", False),
+        ("2021-05", "PyTorch DDP", False),
+        ("2024-04", "InternEvo", False),
+    ],
+)
+def test_torchs_checkpoint_stops_early_since_october_2023(
+    row: Callable[..., StepRow], date: str, framework: str, early: bool
+) -> None:
+    ddp = {"zero_stage": "0", "shard_group": "1"} if "FSDP" not in framework else {}
+    found = simulated(row(act_ckpt="full", date=date, framework=framework, **ddp))
+    assert found.scenario.workload.early_stop is early
+    assert any(default.value == "stops early" for default in found.defaults) is early
+
+
+def test_a_compiled_row_is_compiled(row: Callable[..., StepRow]) -> None:
+    assert simulated(row(compile="yes")).scenario.workload.compile
+    assert not simulated(row(compile="no")).scenario.workload.compile
+
+
 def test_selective_checkpointing_without_more_is_half_the_layers(
     row: Callable[..., StepRow],
 ) -> None:
