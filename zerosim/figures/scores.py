@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from zerosim.figures.palette import GRID, INK, MUTED, SOURCES, Swatch, Theme
+from zerosim.figures.diagonal import MARGIN, NARROW, WIDE, diagonal, mark
+from zerosim.figures.palette import INK, MUTED, Swatch, Theme
 from zerosim.figures.theme import Drawing, blank, nothing
 from zerosim.units import format_ns
 from zerosim.validation.board import Peer, Suite
 from zerosim.validation.score import Scored, by_fact, errors, null_ratio
 
-_NARROW, _WIDE = 0.05, 0.20
-"""The bands around the diagonal: what one hopes for, and what is still of use."""
-_SYMBOLS: Final = {"test": ("circle", "square"), "calib": ("diamond-open", "cross-open")}
-"""By split; the second where colours begin anew."""
 _PARTIAL: Final = 0.4
 """Opacity of rows that are incomplete in their source."""
 _OURS: Final = Swatch("simulated", "#41619E", "#6393F8")
 _NULL: Final = Swatch("every FLOP takes the same time", "#9AA5B1", "#7B848D")
 _PEERS: Final = Swatch("published by others", "#C68524", "#FDDB55")
-_MARGIN: Final = {"l": 72, "r": 16, "t": 16, "b": 44}
 _NONE: Final = "No row is left: choose fewer filters."
 _BIN: Final = 0.02
 _SPREAD: Final = 0.6
@@ -34,55 +30,22 @@ def cloud(rows: Sequence[Scored], sources: Sequence[str], theme: Theme) -> Drawi
     """Every row as a point, both axes logarithmic; the colour of a source is its place in `sources`."""
     if not rows:
         return nothing(theme, _NONE, height=520)
-    figure = blank(theme, x="measured step, s", y="predicted step, s", height=520)
-    low = min(min(row.measured_s, row.predicted_s) for row in rows) / 1.4
-    high = max(max(row.measured_s, row.predicted_s) for row in rows) * 1.4
-    for share, opacity in ((_WIDE, 0.5), (_NARROW, 0.9)):
-        _band(figure, low, high, share, GRID[theme], opacity)
-    figure.add_scatter(
-        x=[low, high],
-        y=[low, high],
-        mode="lines",
-        line={"color": MUTED[theme], "width": 1, "dash": "dot"},
-        hoverinfo="skip",
-        showlegend=False,
-    )
+    low = min(min(row.measured_s, row.predicted_s) for row in rows)
+    high = max(max(row.measured_s, row.predicted_s) for row in rows)
+    figure = diagonal(low, high, "step, s", theme)
     named: set[str] = set()
     for source, split in sorted({(row.source_id, row.split) for row in rows}):
         mine = [row for row in rows if (row.source_id, row.split) == (source, split)]
-        again, place = divmod(sources.index(source), len(SOURCES))
-        symbol = _SYMBOLS.get(split, _SYMBOLS["test"])[again % 2]
-        _points(figure, mine, SOURCES[place][theme], symbol, first=source not in named)
+        look = mark(sources.index(source), split, theme)
+        _points(figure, mine, look, first=source not in named)
         named.add(source)
-    span = [math.log10(low), math.log10(high)]
-    figure.update_xaxes(type="log", range=span, dtick=1, minor={"dtick": "D1"})
-    figure.update_yaxes(type="log", range=span, dtick=1, minor={"dtick": "D1"})
-    figure.update_layout(
-        margin=_MARGIN,
-        legend={"orientation": "v", "x": 1.01, "y": 1, "yanchor": "top", "itemsizing": "constant"},
-    )
     return Drawing(figure, _within(rows))
 
 
-def _band(
-    figure: go.Figure, low: float, high: float, share: float, colour: str, opacity: float
-) -> None:
-    above, below = 1 + share, 1 / (1 + share)
-    figure.add_scatter(
-        x=[low, high, high, low],
-        y=[low * below, high * below, high * above, low * above],
-        fill="toself",
-        fillcolor=colour,
-        opacity=opacity,
-        mode="none",
-        hoverinfo="skip",
-        showlegend=False,
-    )
-
-
 def _points(
-    figure: go.Figure, rows: Sequence[Scored], colour: str, symbol: str, *, first: bool
+    figure: go.Figure, rows: Sequence[Scored], look: dict[str, Any], *, first: bool
 ) -> None:
+    pale = [1.0 if row.simulatable == "yes" else _PARTIAL for row in rows]
     figure.add_scatter(
         x=[row.measured_s for row in rows],
         y=[row.predicted_s for row in rows],
@@ -90,13 +53,7 @@ def _points(
         name=rows[0].source_id,
         legendgroup=rows[0].source_id,
         showlegend=first,
-        marker={
-            "color": colour,
-            "size": 8,
-            "symbol": symbol,
-            "opacity": [1.0 if row.simulatable == "yes" else _PARTIAL for row in rows],
-            "line": {"width": 1.4 if rows[0].split == "calib" else 0, "color": colour},
-        },
+        marker=look | {"opacity": pale},
         customdata=[_told(row) for row in rows],
         hovertemplate="%{customdata}<extra></extra>",
     )
@@ -123,7 +80,7 @@ def percent(ln_ratio: float) -> str:
 
 
 def _within(rows: Sequence[Scored]) -> str:
-    near, far = (sum(abs(row.ln_ratio) <= math.log1p(b) for row in rows) for b in (_NARROW, _WIDE))
+    near, far = (sum(abs(row.ln_ratio) <= math.log1p(b) for row in rows) for b in (NARROW, WIDE))
     slow = sum(row.ln_ratio > 0 for row in rows)
     return (
         f"Of {len(rows)} rows {near} are predicted within 5 % and {far} within 20 %; "
@@ -142,7 +99,7 @@ def spread(rows: Sequence[Scored], theme: Theme) -> Drawing:
     for values, swatch in ((theirs, _NULL), (ours, _OURS)):
         if values:
             _histogram(figure, values, swatch, theme)
-    figure.update_layout(barmode="overlay", bargap=0, margin={**_MARGIN, "t": 64})
+    figure.update_layout(barmode="overlay", bargap=0, margin={**MARGIN, "t": 64})
     figure.update_xaxes(tickformat="+.0%", zeroline=True, zerolinecolor=INK[theme])
     return Drawing(figure, _spread_sentence(ours, theirs))
 

@@ -12,7 +12,9 @@ from dash.development.base_component import Component
 from zerosim.validation.published import published
 from zerosim_app.components.attributes import wild
 from zerosim_app.components.cards import heading, page
-from zerosim_app.components.scores import VIEWS, options, series_of, shown, tiles
+from zerosim_app.components.scores import VIEWS, shown, tiles
+from zerosim_app.components.scores.collectives import series_of
+from zerosim_app.components.scores.steps import options
 from zerosim_app.urlstate import AccuracyState, decode
 
 BY: Final = {"source": "Source", "gpu": "GPU", "size": "Model size", "GPUs": "GPU count"}

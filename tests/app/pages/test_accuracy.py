@@ -8,7 +8,9 @@ import pytest
 from dash import Dash
 
 from zerosim.validation.published import published
-from zerosim_app.components.scores import VIEWS, chosen, series_of
+from zerosim_app.components.scores import VIEWS
+from zerosim_app.components.scores.collectives import series_of
+from zerosim_app.components.scores.steps import chosen
 from zerosim_app.pages.accuracy import layout, show
 from zerosim_app.urlstate import AccuracyState
 
@@ -78,6 +80,17 @@ def test_a_series_is_drawn_as_points_and_lines(serving: Dash, tree: Any) -> None
     modes = [trace.mode for trace in page.by_id("acc-busbw").figure.data]
     assert set(modes) == {"markers", "lines"}
     assert name in page.text
+
+
+def test_memory_stands_beside_what_was_measured_and_what_fits(serving: Dash, tree: Any) -> None:
+    del serving
+    page = tree(show("light", "memory", "test", "test", None, None, "source", None))
+    rows = rows_of(page, "acc-memory")
+    assert {row["split"] for row in rows} == {"test"}
+    assert [abs(row["error"]) for row in rows] == sorted(
+        (abs(row["error"]) for row in rows), reverse=True
+    )
+    assert {row["hit"] for row in rows_of(page, "acc-fits")} <= {"yes", "no"}
 
 
 def test_the_reasons_of_what_is_left_out_are_counted(serving: Dash, tree: Any) -> None:

@@ -28,13 +28,15 @@ def test_no_group_is_said_in_words() -> None:
     assert efficiency([], "dark").sentence.startswith("No group of runs")
 
 
-def row(kind: str, nbytes: int, predicted_s: float, measured_s: float) -> Predicted:
+def row(
+    kind: str, nbytes: int, predicted_s: float, measured_s: float, n_ranks: int = 2
+) -> Predicted:
     return Predicted(
         row_id="r",
         series="lab",
         split="test",
         kind=kind,
-        n_ranks=2,
+        n_ranks=n_ranks,
         nbytes=nbytes,
         predicted_s=predicted_s,
         measured_s=measured_s,
@@ -62,6 +64,19 @@ def test_collectives_of_one_colour_are_told_apart_by_their_dashes() -> None:
     lines = [trace for trace in busbw(rows, "light").figure.data if trace.mode == "lines"]
     assert lines[0].line.color == lines[1].line.color
     assert [line.line.dash for line in lines] == ["solid", "dash"]
+
+
+def test_one_size_among_several_numbers_of_ranks_is_drawn_over_these() -> None:
+    rows = [row("all_reduce", 2**30, 0.01, 0.01, n_ranks) for n_ranks in (8, 4, 6)]
+    figure = busbw(rows, "light").figure
+    assert [list(trace.x) for trace in figure.data] == [[4, 6, 8], [4, 6, 8]]
+    assert figure.layout.xaxis.title.text == "ranks"
+    assert figure.layout.yaxis.type is None
+
+
+def test_a_row_alone_is_a_point_and_a_cross() -> None:
+    measured, predicted = busbw([row("all_reduce", 2**30, 0.01, 0.02)], "light").figure.data
+    assert (measured.marker.symbol, predicted.marker.symbol) == ("circle-open", "x-thin")
 
 
 def test_a_series_without_a_prediction_says_so() -> None:
