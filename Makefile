@@ -47,8 +47,9 @@ docs: setup ## write the generated pages of docs/ anew
 
 STEPS := ../shared/measured/step_times.csv
 
-accuracy: setup ## simulate all measured runs anew, and store the scores that zerosim comes with
+accuracy: setup ## simulate all measured runs anew: the scores that zerosim comes with, and docs/accuracy.md
 	$(VENV)/bin/zerosim validate --steps $(STEPS) --publish zerosim/validation/facts/scoreboard.json
+	$(PY) -m pytest -q tests/docs/test_accuracy_page.py --update-docs
 
 ablation: setup ## the same without each mechanism, constants fitted anew each time: it takes an hour
 	$(VENV)/bin/zerosim validate --steps $(STEPS) --ablation --fit --publish zerosim/validation/facts/ablation.json

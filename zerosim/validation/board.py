@@ -36,9 +36,9 @@ class Peer:
 
 
 PEERS: Final = (
-    Peer("best runnable peer", "67 multi-node FSDP rows", 0.148, "issue text"),
-    Peer("every FLOP takes the same time", "67 multi-node FSDP rows", 0.149, "issue text"),
-    Peer("a roofline of 40 lines", "67 multi-node FSDP rows", 0.055, "issue text"),
+    Peer("best runnable peer", "67 multi-node FSDP rows", 0.148, "zerosim's issue 4"),
+    Peer("every FLOP takes the same time", "67 multi-node FSDP rows", 0.149, "zerosim's issue 4"),
+    Peer("a roofline of 40 lines", "67 multi-node FSDP rows", 0.055, "zerosim's issue 4"),
 )
 
 

@@ -125,10 +125,15 @@ def by_fact(rows: Sequence[Scored], fact: str) -> dict[str, tuple[Scored, ...]]:
     return {value: tuple(found[value]) for value in sorted(found, key=_in_order)}
 
 
+_BELOW: Final = 1e-9
+"""`< 0.5` comes before `0.5 to 2`."""
+
+
 def _in_order(value: str) -> tuple[float, str]:
     first = value.lstrip("<≤≥ ").split()[0] if value.strip() else ""
     try:
-        return float(first), value
+        below = value.startswith("<")
+        return float(first) - below * _BELOW, value
     except ValueError:
         return math.inf, value
 
