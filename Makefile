@@ -45,14 +45,12 @@ bench: setup ## the benchmarks, with their bars
 docs: setup ## write the generated pages of docs/ anew
 	$(PY) -m pytest -q tests/docs --update-docs
 
-STEPS := ../shared/measured/step_times.csv
-
 accuracy: setup ## simulate all measured runs anew: the scores that zerosim comes with, and docs/accuracy.md
-	$(VENV)/bin/zerosim validate --steps $(STEPS) --publish zerosim/validation/facts/scoreboard.json
+	$(VENV)/bin/zerosim validate --publish zerosim/validation/facts/scoreboard.json
 	$(PY) -m pytest -q tests/docs/test_accuracy_page.py --update-docs
 
 ablation: setup ## the same without each mechanism, constants fitted anew each time: it takes an hour
-	$(VENV)/bin/zerosim validate --steps $(STEPS) --ablation --fit --publish zerosim/validation/facts/ablation.json
+	$(VENV)/bin/zerosim validate --ablation --fit --publish zerosim/validation/facts/ablation.json
 
 examples: setup ## make the example runs inside the package anew
 	$(VENV)/bin/zerosim simulate lesson-zero3 -o zerosim/examples/lesson-zero3

@@ -117,7 +117,7 @@ def validate(
         trial = replace(trial, calibration=found.calibration)
     board = scoreboard(rows, left_out, trial) if carried or steps or fitted or publish else None
     if board is not None and publish is not None:
-        write_out(publish, to_text(scores_of(board)).encode())
+        write_out(publish, to_text(scores_of(board, carried=steps is None)).encode())
         log(f"stored {publish}")
     moved = _collectives(collectives, trial, carried=carried)
     held = _memory(memory, carried=carried)

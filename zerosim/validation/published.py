@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -13,6 +13,7 @@ from zerosim.validation.carried import carried_collectives
 from zerosim.validation.carried_memory import carried_memory
 from zerosim.validation.collectives import CollectiveScores, collective_scores
 from zerosim.validation.memory import MemoryScores, memory_scores
+from zerosim.validation.reasons import Reason, carried_reasons, reasons
 from zerosim.validation.records import from_text
 
 SCORES: Final = "scoreboard.json"
@@ -22,11 +23,12 @@ _FACTS: Final = files("zerosim.validation").joinpath("facts")
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was scored, by kind of measurement."""
+    """What was scored, by kind of measurement; `left_out`: why steps are not."""
 
     steps: Scoreboard
     collectives: CollectiveScores
     memory: MemoryScores
+    left_out: tuple[Reason, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,16 @@ class Ablations:
     ablation: tuple[Ablated, ...]
 
 
-def scores_of(steps: Scoreboard) -> Published:
-    """A scoreboard of steps, and beside it those of the collectives and memory that zerosim carries."""
+def scores_of(steps: Scoreboard, *, carried: bool) -> Published:
+    """A scoreboard of steps, and beside it those of the collectives and memory that zerosim carries.
+
+    `carried`: the steps are those that zerosim carries, so that what it does not carry is left out.
+    """
     return Published(
-        steps, collective_scores(carried_collectives().rows), memory_scores(carried_memory())
+        steps=replace(steps, left_out=()),
+        collectives=collective_scores(carried_collectives().rows),
+        memory=memory_scores(carried_memory()),
+        left_out=(*reasons(steps.left_out), *(carried_reasons() if carried else ())),
     )
 
 

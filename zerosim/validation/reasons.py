@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
 from zerosim.validation.rows import LeftOut
@@ -42,6 +46,28 @@ def reasons(every: Sequence[LeftOut]) -> tuple[Reason, ...]:
         Reason(source, some[0].row_id, _without_name(some[0]), len(some), wanted)
         for (source, wanted, _), some in alike.items()
     )
+
+
+@cache
+def carried_reasons() -> tuple[Reason, ...]:
+    """Why measured steps that were read are not among those that zerosim carries."""
+    path = files("zerosim.validation").joinpath("facts", "left_out.csv")
+    reader = csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
+    return tuple(
+        Reason(row["from"], row["first"], row["why"], int(row["rows"]), row["wanted"] == "yes")
+        for row in reader
+    )
+
+
+def reasons_table(every: Sequence[Reason]) -> str:
+    """The text of that table."""
+    written = io.StringIO(newline="")
+    lines = csv.writer(written, lineterminator="\n")
+    lines.writerow(("from", "rows", "first", "wanted", "why"))
+    for one in every:
+        wanted = "yes" if one.wanted else "no"
+        lines.writerow((one.source_id, one.n, one.row_id, wanted, one.sentence))
+    return written.getvalue()
 
 
 def _without_name(left: LeftOut) -> str:

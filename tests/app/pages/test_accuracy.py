@@ -96,7 +96,9 @@ def test_memory_stands_beside_what_was_measured_and_what_fits(serving: Dash, tre
 def test_the_reasons_of_what_is_left_out_are_counted(serving: Dash, tree: Any) -> None:
     del serving
     page = tree(show("light", "left", *ASKED))
-    assert sum(row["n"] for row in rows_of(page, "acc-left")) == len(BOARD.left_out)
+    assert sum(row["n"] for row in rows_of(page, "acc-left")) == sum(
+        one.n for one in published().left_out
+    )
     assert rows_of(page, "acc-filled")[0]["n"] > 0
 
 

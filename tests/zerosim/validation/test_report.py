@@ -13,11 +13,11 @@ from zerosim.validation.collectives import CollectiveScores, SeriesScore
 from zerosim.validation.memory import FitScore, MemoryScore, MemoryScores, SplitErrors
 from zerosim.validation.null import Null
 from zerosim.validation.published import Published
+from zerosim.validation.reasons import Reason
 from zerosim.validation.report import page
 from zerosim.validation.report.aims import aims
 from zerosim.validation.report.markdown import share, table
 from zerosim.validation.report.others import collectives, constants, mechanisms, memory
-from zerosim.validation.rows import LeftOut
 from zerosim.validation.score import Errors, Scored
 
 FACTS = {
@@ -52,8 +52,7 @@ SERIES = SeriesScore("s1", "test", ("all_gather",), "dgx-h100", 4, 0.1, 2, 0.05,
 
 
 def board(*rows: Scored) -> Scoreboard:
-    left = LeftOut("S9", "one", "row S9: gpu is blank", wanted=True)
-    return board_of(rows or (ROW, WIDE, CALIB), [left], Null({}, None))
+    return board_of(rows or (ROW, WIDE, CALIB), (), Null({}, None))
 
 
 def published(*rows: Scored) -> Published:
@@ -63,6 +62,7 @@ def published(*rows: Scored) -> Published:
         steps=board(*rows),
         collectives=CollectiveScores((), (SERIES,), (), ()),
         memory=MemoryScores((HELD,), (claim,), (), splits, (("attention", 3),)),
+        left_out=(Reason("one", "S9", "gpu is blank", 2, wanted=True),),
     )
 
 
@@ -81,7 +81,7 @@ def test_unseen_rows_come_first_and_fitted_ones_have_a_section_of_their_own() ->
     assert unseen < text.index("## Rows that constants are fitted on") < fitted
     assert "| S1 | llmfoundry-1 | 16 A100 | mpt | 1.04 s | 1 s | +3.9% | +18.2% |" in text
     assert "| ag_dtype = bfloat16 | 3 | travels as it computes |" in text
-    assert "| one | 1 | gpu is blank |" in text
+    assert "| one | 2 | gpu is blank |" in text
 
 
 def test_what_people_wrote_into_the_page_stays() -> None:

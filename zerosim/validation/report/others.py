@@ -12,7 +12,7 @@ from zerosim.validation.ablation import Ablated
 from zerosim.validation.board import Scoreboard
 from zerosim.validation.collectives import BARS, CollectiveScores, SeriesScore
 from zerosim.validation.memory import MemoryScore, MemoryScores, SplitErrors
-from zerosim.validation.reasons import reasons
+from zerosim.validation.reasons import Reason
 from zerosim.validation.report.markdown import BLANK, cells, share, table
 
 _MOST_FIGURES: Final = 10
@@ -141,15 +141,16 @@ def filled(board: Scoreboard, held: MemoryScores) -> str:
     return f"{text}\nOf memory, by column: {also}.\n" if also else text
 
 
-def left_out(board: Scoreboard) -> str:
+def left_out(found: Sequence[Reason]) -> str:
     """Why rows are left out: those that were meant to be scored, then the others."""
-    return "\n".join(_reasons(board))
+    return "\n".join(_reasons(found))
 
 
-def _reasons(board: Scoreboard) -> Iterator[str]:
-    every = sorted(reasons(board.left_out), key=lambda one: (-one.n, one.source_id))
+def _reasons(found: Sequence[Reason]) -> Iterator[str]:
+    every = sorted(found, key=lambda one: (-one.n, one.source_id, one.row_id))
     for wanted, title in ((True, "Meant to be scored"), (False, "Not meant to be scored")):
         mine = [one for one in every if one.wanted == wanted]
         if mine:
             rows = [(one.source_id, str(one.n), one.sentence) for one in mine]
-            yield f"### {title}\n\n{table(('source', 'rows', 'why'), rows)}"
+            total = sum(one.n for one in mine)
+            yield f"### {title}: {total} rows\n\n{table(('source', 'rows', 'why'), rows)}"

@@ -62,7 +62,7 @@ def page(
             f"## What each mechanism is worth\n\n{others.mechanisms(ablated)}",
             f"## Constants\n\n{_CONSTANTS}\n{others.constants(calibration)}",
             f"## Blanks that were filled\n\n{_FILLED}\n{others.filled(board, found.memory)}",
-            f"## Rows left out\n\n{others.left_out(board)}",
+            f"## Rows left out\n\n{others.left_out(found.left_out)}",
         ]
     )
 

@@ -8,7 +8,6 @@ from dash.development.base_component import Component
 
 from zerosim.figures.palette import Theme
 from zerosim.validation.published import Published
-from zerosim.validation.reasons import reasons
 from zerosim_app.components.cards import panel
 from zerosim_app.components.tables import Column, table
 from zerosim_app.urlstate import AccuracyState
@@ -25,7 +24,7 @@ _FILLED: Final = (Column("what", "Assumed", wide=True), Column("n", "Rows", "cou
 def left(published: Published, _state: AccuracyState, _theme: Theme) -> list[Component]:
     """Reasons, those of rows that were meant to be scored first; defaults, the most frequent first."""
     board = published.steps
-    every = sorted(reasons(board.left_out), key=lambda one: (not one.wanted, -one.n))
+    every = sorted(published.left_out, key=lambda one: (not one.wanted, -one.n))
     left = [
         {"source": r.source_id, "n": r.n, "wanted": "yes" if r.wanted else "no", "why": r.sentence}
         for r in every
@@ -35,7 +34,7 @@ def left(published: Published, _state: AccuracyState, _theme: Theme) -> list[Com
         panel(
             "Rows left out",
             table("acc-left", _REASONS, left, label="Why rows are left out", max_rows=16),
-            note=f"{len(board.left_out)} rows",
+            note=f"{sum(one.n for one in every)} rows",
         ),
         panel(
             "Blanks that were filled",
