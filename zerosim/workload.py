@@ -72,13 +72,14 @@ class Work:
     """What an op's FLOPs consist of: matrix products, attention, and how many kernels in all.
 
     The FLOPs of an op that are neither are counted at the rate of matrix products. `width`: bytes of
-    an operand's element.
+    an operand's element. `attention`: by which kernel, flash or flash1 (FlashAttention-2, its first).
     """
 
     matmuls: tuple[Matmul, ...] = ()
     attention_flops: int = 0
     kernels: int = 1
     width: int = 2
+    attention: str = "flash"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ OPERAND_RATE: Final = 1.62
 """How fast a matrix product's operands pass, in memory bandwidths: caches serve them, and the product
 hides a part. Fitted, with 14 µs a launch and 0.775 of the peak, on 183 A100-PCIe shapes (MooreThreads/SimuMax
 @4dcaae5, configs/system/a100_pcie.json): mean error 3.7 %."""
+FLASH: Final = {"flash": 1.0, "flash1": 0.5}
+"""Rates of attention kernels, in those of FlashAttention-2: it is around 2x faster than the first version
+(arXiv 2307.08691, abstract)."""
 _ONE_KERNEL: Final = Work()
 
 
@@ -22,7 +25,8 @@ def compute_ns(flops: int, nbytes: int, device: Device, work: Work | None = None
     t = kernels · launch + matmul FLOPs / (efficiency · peak) + operands / (1.62 · bandwidth)
     + attention FLOPs / (attention efficiency · peak) + bytes / (memory efficiency · bandwidth).
     `nbytes` is what other kernels than matrix products read and write. FLOPs that `work` says nothing
-    of go at the rate of matrix products; without `work` the op is one kernel. A product that stands in
+    of go at the rate of matrix products; without `work` the op is one kernel. The attention efficiency is
+    FlashAttention-2's, of which the first version reaches half. A product that stands in
     the device's shape table takes what was measured, launch included. Nothing to do takes no time.
     """
     if flops == 0 and nbytes == 0:
@@ -40,7 +44,9 @@ def compute_ns(flops: int, nbytes: int, device: Device, work: Work | None = None
             n_measured += matmul.count
     counted = sum(matmul.flops for matmul in work.matmuls) + work.attention_flops
     rate = device.efficiency * device.peak_flops
-    attention_rate = (device.attention_efficiency or device.efficiency) * device.peak_flops
+    attention_rate = rate
+    if device.attention_efficiency is not None:
+        attention_rate = FLASH[work.attention] * device.attention_efficiency * device.peak_flops
     return seconds_to_ns(
         max(0, work.kernels - n_measured) * device.launch_s
         + measured_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from zerosim.cluster import Cluster, Device, Host, Link, Topology
+from zerosim.cluster import Cluster, Contention, Device, Host, Link, Topology
 from zerosim.compute import table_of
 from zerosim.hardware.calibration import Calibration, merged, shipped
 from zerosim.hardware.constants import device_constants, fabric_constants, launcher_constants
@@ -18,7 +18,7 @@ class Machine:
     """A kind of node, many of which make a cluster.
 
     `fabric` and `launcher` name the constants of a calibration; `own` holds constants for this machine
-    alone. Without a `fabric`, `inter` is what the network reaches; `inside` names the constants of the
+    alone. Kernels of GPUs whose topology is known feel the collectives beside them. Without a `fabric`, `inter` is what the network reaches; `inside` names the constants of the
     link inside a node, whose share is that of large tensors. `computes`: the host is the device.
     `collectives`: the model of their time (empty: nccl-pipelined where there is a topology, else ring).
     `sources` are of what is not the device's: intra_busbw, inter_busbw, latency.
@@ -54,6 +54,7 @@ class Machine:
         network = fabric_constants(self.fabric, known)
         launching = launcher_constants(self.launcher, known)
         rates = self.device.peak_flops
+        gpus = self.topology is not None and self.device.sms > 0
         return Cluster(
             name=self.name,
             world_size=world_size,
@@ -85,6 +86,7 @@ class Machine:
                 "host": launching.source,
             },
             collectives=self.collectives or ("ring" if self.topology is None else "nccl-pipelined"),
+            contention=Contention(sms=gpus, memory=gpus),
             topology=None
             if self.topology is None
             else replace(

@@ -94,7 +94,7 @@ class Attention:
 class Kernels:
     """All that a layer computes on `tokens` tokens of elements of `width` bytes.
 
-    The elements of `once` are not a token's but all.
+    The elements of `once` are not a token's but all. `flash`: which kernel a fused attention is.
     """
 
     tokens: int
@@ -102,6 +102,7 @@ class Kernels:
     steps: tuple[Step, ...]
     products: tuple[Product, ...] = ()
     attention: Attention | None = None
+    flash: str = "flash"
     once: tuple[Step, ...] = ()
 
     def forward(self, module: str | None = None) -> Cost:
@@ -153,7 +154,8 @@ class Kernels:
         every = (*matmuls, *(m for products, _ in attention for m in products))
         kernels = len(every) + sum(n for n, _ in (*a_token, *once))
         elements = self.tokens * sum(n for _, n in a_token) + sum(n for _, n in once)
-        return Cost(Work(every, sum(n for _, n in attention), kernels, self.width), elements)
+        work = Work(every, sum(n for _, n in attention), kernels, self.width, self.flash)
+        return Cost(work, elements)
 
 
 Part = TypeVar("Part", Step, Product, Attention)

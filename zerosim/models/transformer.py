@@ -95,7 +95,7 @@ def _head(sizes: Sizes, root: tuple[Parameter, ...]) -> Layer:
 
 
 def _block_kernels(sizes: Sizes, block: tuple[Parameter, ...]) -> Kernels:
-    h, kv, f, fused = sizes.hidden, sizes.kv, sizes.ffn, sizes.attention == "flash"
+    h, kv, f, fused = sizes.hidden, sizes.kv, sizes.ffn, sizes.attention != "eager"
     scores = sizes.heads * sizes.seq
     attention = attention_steps("attention.qkv", h, kv, scores, fused=fused)
     steps = (llama_steps if sizes.llama else gpt_steps)(
@@ -116,6 +116,7 @@ def _block_kernels(sizes: Sizes, block: tuple[Parameter, ...]) -> Kernels:
             h // sizes.heads,
             sizes.micro_batch * sizes.heads,
         ),
+        flash=sizes.attention if fused else "flash",
     )
 
 

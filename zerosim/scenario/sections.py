@@ -14,7 +14,7 @@ from zerosim.workload import LOSSES
 MODELS: Final = ("uniform", "gpt", "llama", "parameters", "extracted")
 EXTRACTED_FIELDS: Final = ("model", "micro_batch", "micro_batches", "checkpointing", "record")
 """What can be said about an extracted model; the rest is in its record."""
-ATTENTIONS: Final = ("flash", "eager")
+ATTENTIONS: Final = ("flash", "flash1", "eager")
 COMPILED: Final = ("gpt", "llama")
 """Models whose kernels are counted one by one, so that it is known which of them are fused."""
 CHECKPOINTING: Final = ("none", "full", "selective", "ops")
@@ -26,8 +26,8 @@ _MAX_LAYERS: Final = 100_000
 class WorkloadSection:
     """Which model. `micro_batch` is sequences a rank (tokens for `uniform`, whose seq is 1).
 
-    `attention`: flash keeps no scores, eager does. `checkpointing` drops activations and computes
-    them again: full keeps a layer's input alone, selective drops the scores of an eager attention,
+    `attention`: flash (FlashAttention-2) and flash1 (its first version) keep no scores, eager does.
+    `checkpointing` drops activations and computes them again: full keeps a layer's input alone, selective drops the scores of an eager attention,
     ops keeps what attention and every second matrix product give (torchtitan's selective by op).
     `record`: what `zerosim extract` wrote about the model `extracted`. `bias`: whether the layers of
     `uniform` have one (else true). `compile`: torch.compile, which fuses kernels of gpt and llama.

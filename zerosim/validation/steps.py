@@ -55,6 +55,7 @@ def simulated(row: StepRow) -> Simulated:
             "micro_batch": row.micro_batch,
             "micro_batches": row.grad_accum,
             "attention": attention,
+            "compile": (row.raw.text("compile") or "").lower() in ("yes", "true"),
         },
         "schedule": {"name": choice.schedule, **choice.options},
         "cluster": cluster,
@@ -73,13 +74,15 @@ def simulated(row: StepRow) -> Simulated:
 
 def _attention(row: StepRow) -> tuple[str, list[Default]]:
     stated = (row.raw.text("attention") or "").lower()
-    if "flash" in stated:
+    if any(word in stated for word in ("flash2", "sdpa", "cudnn")):
         return "flash", []
+    if "flash" in stated:
+        return "flash1", [Default("attention", "flash1", "flash, of which version is not stated")]
     if "standard" in stated or "eager" in stated:
         return "eager", []
     if "v100" in (row.gpu or "").lower():
         return "eager", [Default("attention", "eager", "V100 has no flash attention")]
-    return "flash", [Default("attention", "flash", "what runs on this GPU use")]
+    return "flash1", [Default("attention", "flash1", "not stated: as runs that say flash alone")]
 
 
 def _checkpointing(row: StepRow, attention: str) -> tuple[dict[str, Any], list[Default]]:
