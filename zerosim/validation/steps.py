@@ -44,7 +44,7 @@ def simulated(row: StepRow) -> Simulated:
         "workload": {
             **family(row),
             **kept,
-            "compile": (row.raw.text("compile") or "").lower() == "yes",
+            "compile": (row.raw.text("compile") or "").lower() in ("yes", "true"),
             "layers": sizes.layers,
             "hidden": sizes.hidden,
             "heads": sizes.heads,
@@ -55,7 +55,6 @@ def simulated(row: StepRow) -> Simulated:
             "micro_batch": row.micro_batch,
             "micro_batches": row.grad_accum,
             "attention": attention,
-            "compile": (row.raw.text("compile") or "").lower() in ("yes", "true"),
         },
         "schedule": {"name": choice.schedule, **choice.options},
         "cluster": cluster,
