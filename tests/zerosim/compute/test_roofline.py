@@ -152,6 +152,12 @@ works = st.builds(
 )
 
 
+def test_the_first_flash_attention_reaches_half_the_rate_of_the_second() -> None:
+    device = replace(PLAIN, attention_efficiency=0.25, launch_s=0.0)
+    second, first = Work(attention_flops=10**6), Work(attention_flops=10**6, attention="flash1")
+    assert compute_ns(10**6, 0, device, first) == 2 * compute_ns(10**6, 0, device, second)
+
+
 @given(works, st.integers(1, 10**7), st.integers(0, 10**7), st.integers(0, 10**6))
 def test_more_work_never_takes_less(work: Work, flops: int, nbytes: int, more: int) -> None:
     took = compute_ns(flops, nbytes, PLAIN, work)

@@ -52,7 +52,8 @@ def test_an_op_that_takes_no_time_costs_the_host_nothing() -> None:
 
 
 def test_an_op_of_several_kernels_costs_the_host_each() -> None:
-    cluster = MACHINES["dgx-h100"].cluster(N_RANKS, "float32")
+    machine = MACHINES["dgx-h100"].cluster(N_RANKS, "float32")
+    cluster = replace(machine, host=Host(issue_s=5e-6, collective_s=22e-6))
     writer = PlanWriter()
     writer.compute(Kind.FORWARD, "0", flops=1, work=Work(kernels=10))
     plan = Plan("p", N_RANKS, tuple(writer.ops), (Axis("world", N_RANKS),))

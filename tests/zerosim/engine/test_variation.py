@@ -109,8 +109,9 @@ def test_slow_links_are_nodes_or_ranks_of_the_scenario() -> None:
 
 
 def test_contention_is_the_machines_unless_the_scenario_says_otherwise() -> None:
-    assert cluster_of(load_scenario("gpt2-1.5b")).contention == Contention()
-    words = ["memory_contention=true", "link_sharing=false", "serial_communicators=false"]
+    assert cluster_of(load_scenario("lesson-zero3")).contention == Contention()
+    assert cluster_of(load_scenario("gpt2-1.5b")).contention == Contention(sms=True, memory=True)
+    words = ["sm_contention=false", "link_sharing=false", "serial_communicators=false"]
     found = cluster_of(load_scenario("gpt2-1.5b", words)).contention
     assert found == Contention(memory=True, links=False, communicators=False)
     assert cluster_of(load_scenario("gpt2-1.5b", ["overlap_tax=0.15"])).contention.tax == 0.15

@@ -68,7 +68,7 @@ def test_rows_of_parameters_leave_some_of_1024_ranks_with_less() -> None:
         "Of the optimizer states the largest share is 21.3 MB, 1.17 times the mean."
     )
     assert busy(rows, "light").sentence == (
-        "Every rank computes for about 181 ms: the load is even."
+        "Every rank computes for about 246 ms: the load is even."
     )
 
 

@@ -34,7 +34,7 @@ ROW = {
     "ag_dtype": "bf16",
     "rs_dtype": "bf16",
     "act_ckpt": "none",
-    "attention": "flash",
+    "attention": "flash2",
     "optimizer": "decoupled_adamw",
     "step_time_s": "4.5",
     "simulatable": "yes",

@@ -12,6 +12,7 @@ import pytest
 
 from zerosim.errors import MeasurementError, UnknownNameError
 from zerosim.hardware.calibration import calibration_from, calibration_text
+from zerosim.scenario import cluster_of
 from zerosim.toml_text import read_toml
 from zerosim.validation.bench import bench
 from zerosim.validation.constants import constants, started, with_values
@@ -130,4 +131,5 @@ def test_a_device_without_a_constant_of_its_own_does_not_move_with_others(
     held = replace(alone, row=replace(alone.row, measured_s=alone.seconds))
     result = fit([*found, held], NAMES, workers=1)
     assert result.values[:2] == pytest.approx(truth, rel=1e-3)
-    assert result.values[2] == pytest.approx(0.6, rel=1e-2)
+    shipped_with = cluster_of(alone.scenario).device.efficiency
+    assert result.values[2] == pytest.approx(shipped_with, rel=1e-2)

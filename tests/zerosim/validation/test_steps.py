@@ -187,3 +187,19 @@ def test_parameters_of_every_complete_row_are_those_of_its_workload(measured: Pa
         if one.simulatable == "yes":
             counted = workload_of(simulated(one).scenario).n_params
             assert counted == pytest.approx(one.sizes.params, rel=0.01), one.row_id
+
+
+@pytest.mark.parametrize(
+    ("stated", "kernel"),
+    [("flash", "flash1"), ("SDPA flash", "flash"), ("cuDNN flash", "flash"), ("standard", "eager")],
+)
+def test_a_flash_attention_without_a_version_is_the_first(
+    row: Callable[..., StepRow], stated: str, kernel: str
+) -> None:
+    assert simulated(row(attention=stated)).scenario.workload.attention == kernel
+
+
+def test_an_attention_that_is_not_stated_is_counted(row: Callable[..., StepRow]) -> None:
+    found = simulated(row(attention=""))
+    assert found.scenario.workload.attention == "flash1"
+    assert [(d.column, d.value) for d in found.defaults] == [("attention", "flash1")]
