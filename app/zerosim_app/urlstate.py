@@ -12,7 +12,7 @@ Align = Literal["step", "F0", "op"]
 Scale = Literal["abs", "norm"]
 View = Literal["step", "memory", "balance", "buckets"]
 Shown = Literal["steady", "first", "all"]
-Scores = Literal["steps", "scaling", "collectives", "memory", "left"]
+Scores = Literal["steps", "scaling", "collectives", "memory", "mechanisms", "left"]
 By = Literal["source", "gpu", "size", "GPUs"]
 
 MAX_TEXT: Final = 2_000

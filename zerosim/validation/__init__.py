@@ -1,6 +1,4 @@
-"""Measured runs beside simulated ones: rows read, simulated, scored, and constants fitted on them."""
+"""Measured runs beside simulated ones: rows read, simulated, scored, and constants fitted on them.
 
-from zerosim.validation.board import Scoreboard, scoreboard
-from zerosim.validation.rows import StepRow, read_steps
-
-__all__ = ["Scoreboard", "StepRow", "read_steps", "scoreboard"]
+Nothing is imported here: `zerosim simulate` asks for its error band alone.
+"""

@@ -12,7 +12,7 @@ from zerosim.figures.palette import Theme
 from zerosim.validation.board import Scoreboard
 from zerosim.validation.published import Published
 from zerosim_app.components.cards import tile
-from zerosim_app.components.scores import collectives, left, memory, steps
+from zerosim_app.components.scores import collectives, left, mechanisms, memory, steps
 from zerosim_app.urlstate import AccuracyState, Scores
 
 VIEWS: Final[dict[Scores, str]] = {
@@ -20,6 +20,7 @@ VIEWS: Final[dict[Scores, str]] = {
     "scaling": "Scaling",
     "collectives": "Collectives",
     "memory": "Memory",
+    "mechanisms": "Mechanisms",
     "left": "Left out",
 }
 
@@ -86,5 +87,6 @@ _VIEWS: Final[dict[Scores, Callable[[Published, AccuracyState, Theme], list[Comp
     "scaling": steps.scaling,
     "collectives": collectives.series,
     "memory": memory.memory,
+    "mechanisms": mechanisms.mechanisms,
     "left": left.left,
 }
