@@ -13,7 +13,7 @@ from zerosim.collectives.nccl import nccl, nccl_pipelined
 from zerosim.collectives.placement import Placement, Transfer, capacities, placed
 from zerosim.collectives.ring import ring
 from zerosim.collectives.table import table
-from zerosim.collectives.volume import COSTED, passes, wire_bytes
+from zerosim.collectives.volume import COSTED, bus_factor, passes, wire_bytes
 from zerosim.kinds import Kind
 from zerosim.registry import Registry
 
@@ -64,6 +64,7 @@ __all__ = [
     "LATENCIES",
     "Model",
     "Transfer",
+    "bus_factor",
     "capacities",
     "passes",
     "transfer",

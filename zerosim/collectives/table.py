@@ -56,6 +56,3 @@ def _series(kind: Kind, group: Placement, cluster: Cluster) -> Measured:
         f"nobody measured {kind} over {group.n_ranks} ranks on {group.n_nodes} nodes of "
         f"'{cluster.name}' (measured: {listed}): measure it, or give another cluster.collectives"
     )
-
-
-__all__ = ["Measured", "read_off", "table"]

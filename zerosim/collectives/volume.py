@@ -40,3 +40,10 @@ def wire_bytes(kind: Kind, nbytes: int, n_ranks: int, backend: str = "nccl") -> 
     if kind is Kind.P2P:
         return nbytes
     return -(-passes(kind, backend) * nbytes * (n_ranks - 1) // n_ranks)
+
+
+def bus_factor(kind: Kind, n_ranks: int) -> float:
+    """What nccl-tests multiplies bytes / time with to get the rate of a link (doc/PERFORMANCE.md)."""
+    if kind in PIPELINES:
+        return 1.0
+    return _PASSES[kind] * (n_ranks - 1) / n_ranks

@@ -30,10 +30,11 @@ FULL_SPEED: Final = 2**30
 WHOLE: Final = 2**20
 """The memory bandwidth of a device; what is taken of it is a whole number, so that sums are exact."""
 _TILE: Final = 128
+"""Rows and columns, assumed: cuBLAS picks others, too."""
 _TOUCHES: Final = 2
-"""How often a ring reads or writes what it moves (semantics of a ring: receive, and pass on)."""
+"""How often a ring reads or writes what it moves: it receives a piece, and passes it on."""
 _LEAST_BANDWIDTH: Final = 0.1
-"""Kernels keep this share of the memory bandwidth, whatever collectives take."""
+"""Kernels keep this share of the memory bandwidth, whatever collectives take: assumed."""
 
 
 @dataclass(frozen=True, slots=True)

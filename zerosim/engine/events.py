@@ -259,7 +259,7 @@ def _moves(op: Timed, *, fluid: bool) -> bool:
     """Whether others have to know while a collective's bytes move."""
     if op.transfer is None or op.ring is not None:
         return False
-    hurts = op.taken is not None and op.taken.bandwidth > 0 and op.ring is None
+    hurts = op.taken is not None and op.taken.bandwidth > 0
     return (fluid and bool(op.transfer.loads)) or hurts
 
 

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
+from zerosim.collectives import bus_factor
 from zerosim.figures.palette import Theme, op_colour
 from zerosim.figures.theme import Drawing, blank, nothing
 from zerosim.kinds import Kind
 from zerosim.units import format_bytes, format_ns
 from zerosim.validation.collectives import Predicted
-from zerosim.validation.measured import bus_factor
 
 _DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """Lines of one colour: collectives that have the same one, or other numbers of ranks."""

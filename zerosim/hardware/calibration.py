@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from zerosim.cluster import Measured
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.hardware.measured_series import series_from, series_to
-from zerosim.hardware.toml_file import read_tables
+from zerosim.hardware.toml_file import read_tables, table_in
 from zerosim.toml_text import read_toml, write_toml
 
 _KINDS: Final = ("device", "fabric", "launcher")
@@ -81,11 +81,11 @@ class Calibration:
 
 def calibration_from(record: object, where: str = "calibration") -> Calibration:
     """A calibration from its tables. Raises UnknownNameError, ScenarioError; `where` names them."""
-    tables = _table(record, where)
+    tables = table_in(record, where)
     for name in tables:
         if name not in (known := ("provenance", *_KINDS, "collective")):
             raise UnknownNameError(f"table of {where}", name, known)
-    said = _table(tables.get("provenance", {}), f"{where}.provenance")
+    said = table_in(tables.get("provenance", {}), f"{where}.provenance")
     for key, text in said.items():
         if not isinstance(text, str):
             raise ScenarioError(f"{where}.provenance.{key} is {text!r}: give some text")
@@ -139,8 +139,8 @@ def changed(base: Calibration, over: Calibration) -> Calibration:
 
 def _constants(cls: type[C], record: object, where: str) -> dict[str, C]:
     return {
-        name: _one(cls, _table(found, f"{where}.{name}"), f'{where}."{name}"')
-        for name, found in _table(record, where).items()
+        name: _one(cls, table_in(found, f"{where}.{name}"), f'{where}."{name}"')
+        for name, found in table_in(record, where).items()
     }
 
 
@@ -182,12 +182,6 @@ def _checked(name: str, value: object, where: str) -> Any:  # noqa: ANN401 - a n
         if 0 <= value <= most and (value > 0 or name.endswith("_s")):
             return float(value)
     raise ScenarioError(f"{where}.{name} is {value!r}: give {_WANTED[name]}")
-
-
-def _table(record: object, where: str) -> dict[str, Any]:
-    if not isinstance(record, Mapping):
-        raise ScenarioError(f"{where} is {record!r}: give a table")
-    return {str(name): value for name, value in record.items()}
 
 
 def _present(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,9 @@ class Machine:
     """A kind of node, many of which make a cluster.
 
     `fabric` and `launcher` name the constants of a calibration; `own` holds constants for this machine
-    alone. Kernels of GPUs whose topology is known feel the collectives beside them. Without a `fabric`, `inter` is what the network reaches; `inside` names the constants of the
-    link inside a node, whose share is that of large tensors. `computes`: the host is the device.
+    alone. Kernels of GPUs whose topology is known feel the collectives beside them. Without a
+    `fabric`, `inter` is what the network reaches; `inside` names the constants of the link inside a
+    node, whose share is that of large tensors. `computes`: the host is the device.
     `collectives`: the model of their time (empty: nccl-pipelined where there is a topology, else ring).
     `sources` are of what is not the device's: intra_busbw, inter_busbw, latency.
     """

@@ -6,26 +6,25 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
-from zerosim.cluster import Link, Topology
+from zerosim.cluster import ARCHITECTURES, CPUS, INTRA_PATHS, Link, Topology
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.hardware.calibration import calibration_from
 from zerosim.hardware.devices import DEVICES, Datasheet
 from zerosim.hardware.machine import Machine
 from zerosim.hardware.published import Published
-from zerosim.hardware.toml_file import read_tables
+from zerosim.hardware.toml_file import read_tables, table_in
 from zerosim.kinds import Kind
 from zerosim.units import DTYPE_BYTES
 
 R = TypeVar("R")
 RATES: Final = (*DTYPE_BYTES, "tf32")
 """Names of peak rates: torch's dtypes, and the rate of float32 products on tensor cores."""
-_ARCHITECTURES: Final = ("volta", "ampere", "hopper", "blackwell")
 _ONE_OF: Final = {
     "backend": ("nccl", "gloo"),
-    "intra": ("nvlink", "pci"),
-    "cpu": ("intel", "amd", "other"),
+    "intra": INTRA_PATHS,
+    "cpu": CPUS,
     "split": ("calib", "test", "extra"),
 }
 _MOST: Final = {"int": 2**53, "float": 1e20}
@@ -48,7 +47,7 @@ def read_machine(path: Path) -> Machine:
 
 def machine_from(record: object, where: str = "machine") -> Machine:
     """A machine from its tables. Raises ScenarioError, UnknownNameError; `where` names them."""
-    tables = _table(record, where)
+    tables = table_in(record, where)
     parts: dict[str, Callable[[object, str], Any]] = {
         "device": _device,
         "intra": lambda r, at: _record(Link, r, at),
@@ -94,7 +93,7 @@ def _told(record: Any) -> dict[str, Any]:  # noqa: ANN401 - a record
 
 
 def _device(record: object, where: str) -> Datasheet:
-    tables = _table(record, where)
+    tables = table_in(record, where)
     if "use" in tables:
         if len(tables) > 1:
             raise ScenarioError(
@@ -119,8 +118,8 @@ def _with_rates(sheet: Datasheet, where: str) -> Datasheet:
 
 def _topology(record: object, where: str) -> Topology:
     found: Topology = _record(Topology, record, where)
-    if found.architecture not in _ARCHITECTURES:
-        raise UnknownNameError(f"{where}.architecture", found.architecture, _ARCHITECTURES)
+    if found.architecture not in ARCHITECTURES:
+        raise UnknownNameError(f"{where}.architecture", found.architecture, ARCHITECTURES)
     return found
 
 
@@ -131,7 +130,7 @@ def _published(record: object, where: str) -> tuple[Published, ...]:
 
 
 def _figure(record: object, where: str) -> Published:
-    tables = _table(record, where)
+    tables = table_in(record, where)
     kind = tables.get("kind")
     if kind not in set(Kind):
         raise UnknownNameError(f"{where}.kind", str(kind), Kind)
@@ -140,7 +139,7 @@ def _figure(record: object, where: str) -> Published:
 
 def _record(cls: type[R], record: object, where: str, read: Mapping[str, Any] | None = None) -> R:
     """An instance of `cls` from a table, its names, types and numbers checked; `read` are done."""
-    tables, done = _table(record, where), read or {}
+    tables, done = table_in(record, where), read or {}
     hints = get_type_hints(cls)
     for name in tables:
         if name not in hints:
@@ -158,9 +157,8 @@ def _record(cls: type[R], record: object, where: str, read: Mapping[str, Any] | 
 def _value(hint: Any, name: str, value: object, where: str) -> Any:  # noqa: ANN401 - types are data
     place = f"{where}.{name}" if ":" in where else f"{where}: {name}"
     if get_origin(hint) is dict:
-        inner = float if "float" in str(hint) else str
-        table = _table(value, place)
-        return {k: _value(inner, k, v, place) for k, v in table.items()}
+        _, inner = get_args(hint)
+        return {k: _value(inner, k, v, place) for k, v in table_in(value, place).items()}
     if hint is bool and isinstance(value, bool):
         return value
     if hint is str and isinstance(value, str):
@@ -185,9 +183,3 @@ def _number(hint: type[Any], name: str, value: float, place: str) -> Any:  # noq
         least = "of 0 or more" if zero else "above 0"
         raise ScenarioError(f"{place} is {value}: give a number {least}, at most {most:g}")
     return hint(value)
-
-
-def _table(record: object, where: str) -> dict[str, Any]:
-    if not isinstance(record, Mapping):
-        raise ScenarioError(f"{where} is {record!r}: give a table")
-    return {str(name): value for name, value in record.items()}

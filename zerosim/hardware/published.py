@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zerosim.cluster import Cluster
-from zerosim.collectives import transfer
+from zerosim.collectives import bus_factor, transfer
 from zerosim.kinds import Kind
 from zerosim.units import NS_PER_S
 
@@ -32,5 +32,4 @@ def busbw(figure: Published, cluster: Cluster) -> float:
     """The bus bandwidth, bytes a second, that the cluster's model gives in a figure's place."""
     n = figure.n_ranks
     taken_ns = transfer(figure.kind, figure.nbytes, n, cluster).alone_ns
-    passes = 2 if figure.kind is Kind.ALL_REDUCE else 1
-    return passes * (n - 1) / n * figure.nbytes / (taken_ns / NS_PER_S)
+    return bus_factor(figure.kind, n) * figure.nbytes / (taken_ns / NS_PER_S)

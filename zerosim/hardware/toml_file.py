@@ -1,7 +1,8 @@
-"""A TOML file of the user's: read whole, refused in a sentence if it is none or much too large."""
+"""A TOML file of the user's and its tables: refused in a sentence if they are none, or much too large."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,3 +26,10 @@ def read_tables(path: Path, what: str) -> dict[str, Any]:
         raise ScenarioError(f"cannot read '{path}': {reason}; check the path") from None
     except (ValueError, RecursionError) as error:  # what the parser and the decoder raise
         raise ScenarioError(f"cannot read {what} '{path}' ({error}): mend the file") from None
+
+
+def table_in(record: object, where: str) -> dict[str, Any]:
+    """A table of a document, its names as text. Raises ScenarioError for what is none."""
+    if not isinstance(record, Mapping):
+        raise ScenarioError(f"{where} is {record!r}: give a table")
+    return {str(name): value for name, value in record.items()}

@@ -17,7 +17,7 @@ _DEVICE: Final = ("efficiency", "attention_efficiency", "memory_efficiency", "la
 _LAUNCHER: Final = ("kernel_s", "issue_s")
 NAMES: Final = (*_DEVICE, *_LAUNCHER)
 """What can be fitted, in the words of the document."""
-DEFAULT: Final = ("efficiency", "attention_efficiency", "memory_efficiency", "launch_s")
+DEFAULT: Final = _DEVICE
 ROWS_EACH: Final = 4
 """So many measured rows stand behind each constant of a device."""
 _BOUNDS: Final = {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from zerosim.collectives import bus_factor
 from zerosim.errors import MeasurementError
 from zerosim.kinds import Kind
 from zerosim.units import DTYPE_BYTES
@@ -66,13 +67,6 @@ class Timing:
     def busbw(self) -> float:
         """Bus bandwidth as nccl-tests counts it (doc/PERFORMANCE.md), bytes a second."""
         return self.nbytes / self.seconds * bus_factor(self.kind, self.n_ranks)
-
-
-def bus_factor(kind: Kind, n_ranks: int) -> float:
-    """What nccl-tests multiplies bytes / time with to get the rate of a link."""
-    if kind in (Kind.BROADCAST, Kind.REDUCE, Kind.P2P):
-        return 1.0
-    return (2 if kind is Kind.ALL_REDUCE else 1) * (n_ranks - 1) / n_ranks
 
 
 def checked(timing: Timing, place: str) -> Timing:

@@ -10,12 +10,13 @@ from typing import Final
 
 from zerosim import __version__
 from zerosim.cluster import Measured
+from zerosim.collectives import bus_factor
 from zerosim.errors import MeasurementError
 from zerosim.hardware.calibration import Calibration
 from zerosim.hardware.measured_series import MAX_SERIES, MAX_SIZES
 from zerosim.kinds import Kind
 from zerosim.validation.collective_rows import rows_from
-from zerosim.validation.measured import Timing, bus_factor, read_text
+from zerosim.validation.measured import Timing, read_text
 from zerosim.validation.nccl_json import read_json_log
 from zerosim.validation.nccl_tests import Log, Said, read_log
 

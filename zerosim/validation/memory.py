@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from zerosim.errors import InputError, MeasurementError
 from zerosim.validation.cells import Cells
@@ -15,8 +14,6 @@ from zerosim.validation.memory_rows import MemoryRow, memory_row
 from zerosim.validation.memory_sources import Corrected, corrected
 from zerosim.validation.rows import LeftOut
 from zerosim.validation.score import Errors, weighed
-
-_CONTEXT_ONLY: Final = ("exclude",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ def memory_scores(rows: Iterable[Cells]) -> MemoryScores:
 def _answers(row: Corrected) -> Sequence[MemoryScore | FitScore]:
     """What a row's figure is predicted to be, or of each of its claims whether it holds."""
     read = memory_row(row.cells)
-    if read.split in _CONTEXT_ONLY:
+    if read.split == "exclude":
         raise row.cells.refused(f"split is '{read.split}'")
     try:
         if read.measured is None:

@@ -11,9 +11,6 @@ from zerosim.validation.cells import Cells
 from zerosim.validation.rows import Default
 
 GIB: Final = 2**30
-FIGURES: Final = ("allocated", "reserved", "device", "states", "estimate", "largest", "fits")
-"""What torch allocated or reserved at most; what nvidia-smi shows; states alone; what DeepSpeed's
-estimator says; the largest model that fits; whether a micro-batch fits."""
 _KINDS: Final = (
     ("largest model", "largest"),
     ("largest batch", "fits"),
@@ -52,6 +49,8 @@ class Claim:
 class MemoryRow:
     """One measured figure. `measured`: bytes, or parameters for `largest`; None for `fits`.
 
+    `figure`: what torch `allocated` or `reserved` at most; what nvidia-smi shows (`device`); `states`
+    alone; what DeepSpeed's estimator says (`estimate`); the `largest` model; whether a micro-batch `fits`.
     `limit_bytes` is the device's memory as CUDA counts it, None if the row does not say. `cells` are
     the row's, corrected by what its source says (`memory_sources`).
     """

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from zerosim.collectives import bus_factor
 from zerosim.errors import MeasurementError
 from zerosim.kinds import Kind
-from zerosim.validation.measured import MAX_ROWS, Timing, bus_factor, checked, torch_dtype
+from zerosim.validation.measured import MAX_ROWS, Timing, checked, torch_dtype
 
 PROGRAMS: Final[dict[str, Kind]] = {
     "all_gather": Kind.ALL_GATHER,

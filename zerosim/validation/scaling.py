@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from zerosim.validation.score import Scored
+from zerosim.validation.score import Scored, weighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +68,7 @@ def efficiencies(rows: Sequence[Scored]) -> tuple[Efficiency, ...]:
 
 def points(found: Sequence[Efficiency]) -> Points | None:
     """The errors of several groups; None if there are none."""
-    if not found:
+    size = weighed([(one.source_id, one.points) for one in found])
+    if size is None:
         return None
-    of_source = Counter(one.source_id for one in found)
-    weights = np.asarray([1 / (len(of_source) * of_source[one.source_id]) for one in found])
-    size = np.abs(np.asarray([one.points for one in found]))
-    half, most = np.quantile(size, (0.5, 0.9), weights=weights, method="inverted_cdf")
-    mean = float(weights @ size)
-    return Points(len(found), len(of_source), float(half), mean, float(most))
+    return Points(size.n_rows, size.n_sources, size.median, size.mean, size.p90)

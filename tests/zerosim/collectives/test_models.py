@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.zerosim.collectives.boxes import AG, AR, GIB, RS, box, moved
-from zerosim.cluster import Cluster
+from zerosim.cluster import Cluster, Measured
 from zerosim.collectives import COLLECTIVES, transfer
-from zerosim.collectives.table import Measured
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.kinds import Kind
 

@@ -31,6 +31,8 @@ class Protocol(StrEnum):
 Triple = tuple[float, float, float]
 """A number each for LL, LL128 and Simple; or for one node, two, and more."""
 PROTOCOLS: Final = tuple(Protocol)
+US: Final = 1e-6
+"""Seconds."""
 
 BASE_US: Final[dict[Algorithm, Triple]] = {
     Algorithm.TREE: (6.8, 14.0, 8.4),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from zerosim.cluster import Cluster
-from zerosim.collectives.nccl.constants import BASE_US, PEER_US, PROTOCOLS, Algorithm, Protocol
+from zerosim.collectives.nccl.constants import BASE_US, PEER_US, PROTOCOLS, US, Algorithm, Protocol
 from zerosim.collectives.nccl.latency import hops_us, post_us
 from zerosim.collectives.nccl.seen import seen
 from zerosim.collectives.placement import Loads, Placement, Transfer, slowest_s
@@ -20,7 +20,6 @@ from zerosim.kinds import Kind
 from zerosim.units import seconds_to_ns
 
 GROUPED: Final = (Kind.ALL_TO_ALL, Kind.P2P)
-_S_PER_US: Final = 1e-6
 
 
 def grouped(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> Transfer:
@@ -39,7 +38,7 @@ def grouped(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> Tran
         wire_s = max(slowest_s(loads, cluster), _one_card_s(nbytes, group, cluster))
     fabric_s = view.topology.net_base_s if view.crosses else 0.0
     return Transfer(
-        latency_ns=seconds_to_ns(latency_us * _S_PER_US + fabric_s),
+        latency_ns=seconds_to_ns(latency_us * US + fabric_s),
         loads=loads,
         wire_ns=seconds_to_ns(wire_s),
         ctas=view.ctas,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from zerosim.cluster import Cluster
 from zerosim.collectives.nccl.bandwidth import algbw, available
@@ -19,19 +18,17 @@ from zerosim.collectives.nccl.constants import (
     BYTES_A_THREAD,
     PROTOCOLS,
     THREADS,
+    US,
     Algorithm,
     Protocol,
 )
 from zerosim.collectives.nccl.latency import latency_us
 from zerosim.collectives.nccl.p2p import GROUPED, grouped
-from zerosim.collectives.nccl.seen import Seen, seen
+from zerosim.collectives.nccl.seen import GIGA, Seen, seen
 from zerosim.collectives.placement import Loads, Placement, Transfer, slowest_s
 from zerosim.collectives.volume import passes, wire_bytes
 from zerosim.kinds import Kind
 from zerosim.units import seconds_to_ns
-
-_S_PER_US: Final = 1e-6
-_BYTES_PER_GIGA: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +76,8 @@ def _considered(kind: Kind, nbytes: int, view: Seen) -> Iterator[Choice]:
         Choice(
             algorithm,
             protocol,
-            latency_us(kind, nbytes, algorithm, protocol, view) * _S_PER_US,
-            nbytes / (algbw(kind, nbytes, algorithm, protocol, view) * _BYTES_PER_GIGA),
+            latency_us(kind, nbytes, algorithm, protocol, view) * US,
+            nbytes / (algbw(kind, nbytes, algorithm, protocol, view) * GIGA),
         )
         for algorithm in Algorithm
         for protocol in PROTOCOLS
