@@ -32,9 +32,10 @@ class Numerics:
     parameters are stored (empty: dtype); `master`: whether there is that float32 copy, which torch's
     own optimizers do not make: without it the moments have the storage's dtype; `foreach`: whether
     an update works on all parameters at once, as torch's do on GPUs unless fused; `clipping`: whether
-    gradients are clipped by their norm before it (engines that always do, do anyway). FSDP2's mixed precision stores float32, computes in bfloat16.
-    bfloat16 or float16 with Adam is the ZeRO paper's 2 + 2 + 12 bytes (arXiv 1910.02054 §3.1),
-    float32 with Adam 4 + 4 + 8.
+    gradients are clipped by their norm before it (engines that always do, do anyway).
+
+    FSDP2's mixed precision stores float32, computes in bfloat16. bfloat16 or float16 with Adam is the
+    ZeRO paper's 2 + 2 + 12 bytes (arXiv 1910.02054 §3.1), float32 with Adam 4 + 4 + 8.
     """
 
     dtype: str = "bfloat16"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from zerosim.cli.files import check_out, write_out
 from zerosim.cli.options import Json
 from zerosim.cli.output import log, print_json, print_rows, print_table
 from zerosim.errors import MeasurementError, UnknownNameError
@@ -72,6 +72,8 @@ def calibrate(
         raise MeasurementError("say what the files are of: give --collectives for nccl-tests")
     if len(files) > MAX_FILES:
         raise MeasurementError(f"{len(files)} files are given: give at most {MAX_FILES}")
+    if out is not None:
+        check_out(out)
     kinds = {str(kind): kind for kind in KINDS}
     if collective is not None and collective not in kinds:
         raise UnknownNameError("collective", collective, kinds)
@@ -79,7 +81,7 @@ def calibrate(
     logs = [read_measured(path, said) for path in files]
     found = calibration_of(logs, nodes, source)
     if out is not None:
-        _write(out, calibration_text(found))
+        write_out(out, calibration_text(found).encode())
         log(f"wrote {out}")
     if json:
         print_json(_record(found))
@@ -119,16 +121,3 @@ def _print(found: Calibration) -> None:
     print_rows(
         [*(("implies", f"--set cluster.{name}={rate:.4g}") for name, rate in rates.items()), use]
     )
-
-
-def _write(out: Path, text: str) -> None:
-    """Put the document in place whole. Raises MeasurementError."""
-    aside = out.parent / f".{out.name}.{os.getpid()}"
-    try:
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(out)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise MeasurementError(
-            f"cannot write '{out}': {error.strerror or error}; give another -o"
-        ) from None

@@ -1,8 +1,8 @@
 """Folding: ranks that do the same at the same time are one class; exact, by colour refinement.
 
 Ranks start in classes of equal speed, links, work and memory; a class is split as long as two of its
-ranks see different classes in one of their process groups. What is left is the coarsest equitable partition, on which a
-collective of barrier type gives every member of a class the same times.
+ranks see different classes in one of their process groups. What is left is the coarsest equitable
+partition, on which a collective of barrier type gives every member of a class the same times.
 """
 
 from __future__ import annotations

@@ -27,8 +27,9 @@ class WorkloadSection:
     """Which model. `micro_batch` is sequences a rank (tokens for `uniform`, whose seq is 1).
 
     `attention`: flash (FlashAttention-2) and flash1 (its first version) keep no scores, eager does.
-    `checkpointing` drops activations and computes them again: full keeps a layer's input alone, selective drops the scores of an eager attention,
-    ops keeps what attention and every second matrix product give (torchtitan's selective by op).
+    `checkpointing` drops activations and computes them again: full keeps a layer's input alone,
+    selective drops the scores of an eager attention, ops keeps what attention and every second matrix
+    product give (torchtitan's selective by op).
     `record`: what `zerosim extract` wrote about the model `extracted`. `bias`: whether the layers of
     `uniform` have one (else true). `compile`: torch.compile, which fuses kernels of gpt and llama.
     `loss`: their cross-entropy, as eager kernels, as a fused one (what it is if compiled), or upcast:

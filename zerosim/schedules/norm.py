@@ -1,4 +1,4 @@
-"""What stands around an update: gradients cast to float32, their norm, and a number all ranks agree on."""
+"""What stands around an update: gradients cast, their norm, clipping, a number all ranks agree on."""
 
 from __future__ import annotations
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
-from zerosim.validation.cells import Cells
+from zerosim.validation.cells import Cells, fact_rows
 from zerosim.validation.rows import Default
 
-_COLUMNS: Final = ("params", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
+SIZES: Final = ("params", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
+"""The columns that say what a decoder is."""
 _VOCABULARY: Final = (1_000, 300_000)
 """Smaller and larger ones are a sign that the parameters are others."""
 
@@ -25,11 +23,11 @@ def dimensions(cells: Cells) -> tuple[dict[str, str], tuple[Default, ...]]:
     """
     name = cells.text("model_id") or ""
     known = architectures().get(name.lower(), {})
-    found = {c: text for c in _COLUMNS if (text := cells.text(c) or known.get(c))}
+    found = {c: text for c in SIZES if (text := cells.text(c) or known.get(c))}
     if "vocab" in found and "ffn" in found:
         return found, ()
-    if not all(column in found for column in _COLUMNS[:4]):
-        missing = next(column for column in _COLUMNS[:4] if column not in found)
+    if not all(column in found for column in SIZES[:4]):
+        missing = next(column for column in SIZES[:4] if column not in found)
         raise cells.refused(
             f"model_id is '{name}', which is not known, and {missing} is blank: give its sizes"
         )
@@ -50,13 +48,11 @@ def dimensions(cells: Cells) -> tuple[dict[str, str], tuple[Default, ...]]:
 @cache
 def architectures() -> dict[str, Mapping[str, str]]:
     """The decoders of facts/architectures.csv, by name: sizes as text, and a source."""
-    path = files("zerosim.validation").joinpath("facts", "architectures.csv")
-    reader = csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
-    return {row["model"].lower(): row for row in reader}
+    return {row["model"].lower(): row for row in fact_rows("architectures.csv")}
 
 
 def _left_for_vocabulary(cells: Cells, found: Mapping[str, str]) -> int | None:
-    params, layers, hidden = (int(float(found[column])) for column in _COLUMNS[:3])
+    params, layers, hidden = (int(float(found[column])) for column in SIZES[:3])
     seq = cells.whole("seq_len") or 0
     left, rest = divmod(
         params - layers * (12 * hidden * hidden + 13 * hidden) - (seq + 2) * hidden, hidden

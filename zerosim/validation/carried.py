@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 
 from zerosim.kinds import Kind
+from zerosim.validation.cells import fact_rows
 from zerosim.validation.collective_rows import Row, Rows
 from zerosim.validation.measured import Timing
 
@@ -16,9 +14,7 @@ from zerosim.validation.measured import Timing
 @cache
 def carried_collectives() -> Rows:
     """The rows of facts/collectives.csv, which docs/calibration.md explains; from 32 KiB up."""
-    path = files("zerosim.validation").joinpath("facts", "collectives.csv")
-    reader = csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
-    return Rows(tuple(row for cells in reader for row in _rows(cells)))
+    return Rows(tuple(row for cells in fact_rows("collectives.csv") for row in _rows(cells)))
 
 
 def _rows(cells: Mapping[str, str]) -> Iterator[Row]:

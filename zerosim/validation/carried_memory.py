@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
-from zerosim.validation.cells import Cells
+from zerosim.validation.cells import Cells, fact_rows
 
 _COLUMNS: Final = {
     "fact": "row_id",
@@ -40,9 +37,7 @@ def carried_memory() -> tuple[Cells, ...]:
 
     `corrected`: the cells are as the source has them, where the table they were first noted in slips.
     """
-    path = files("zerosim.validation").joinpath("facts", "memory.csv")
-    reader = csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
     return tuple(
         Cells(row["fact"], {_COLUMNS.get(c, c): text for c, text in row.items() if text})
-        for row in reader
+        for row in fact_rows("memory.csv")
     )

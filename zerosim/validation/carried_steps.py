@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
-from zerosim.validation.architectures import architectures
-from zerosim.validation.cells import Cells
+from zerosim.validation.architectures import SIZES, architectures
+from zerosim.validation.cells import Cells, fact_rows
 
 _COLUMNS: Final = {
     "fact": "row_id",
@@ -39,7 +36,6 @@ _COLUMNS: Final = {
     "says": "notes",
 }
 """Columns of facts/steps.csv and those of a row that is scored; the others are called alike."""
-_SIZES: Final = ("params", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
 
 
 @cache
@@ -48,12 +44,10 @@ def carried_steps() -> tuple[Cells, ...]:
 
     Sizes that are blank are those of the model in facts/architectures.csv.
     """
-    path = files("zerosim.validation").joinpath("facts", "steps.csv")
-    reader = csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
     found = []
-    for row in reader:
+    for row in fact_rows("steps.csv"):
         filled = {_COLUMNS.get(c, c): text for c, text in row.items() if text}
         known = architectures().get(row["model"].lower(), {})
-        sizes = {c: known[c] for c in _SIZES if c in known}
+        sizes = {c: known[c] for c in SIZES if c in known}
         found.append(Cells(row["fact"], sizes | filled))
     return tuple(found)

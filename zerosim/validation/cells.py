@@ -1,11 +1,13 @@
-"""Cells of a CSV row as text, whole numbers and numbers; a bad one is named with its row."""
+"""Rows of a CSV, a user's or one that zerosim carries: cells as text and numbers, bad ones named."""
 
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -91,6 +93,12 @@ def read_cells(path: Path, *, columns: Iterable[str] = ()) -> tuple[Cells, ...]:
         raise MeasurementError(f"cannot read '{path}': {reason}; check the path") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise MeasurementError(f"'{path}' is no CSV in UTF-8 ({error}): mend the file") from None
+
+
+def fact_rows(name: str) -> Iterator[dict[str, str]]:
+    """The rows of `name`, a CSV of facts/ that zerosim carries: the text of each column."""
+    text = files("zerosim.validation").joinpath("facts", name).read_text("utf-8")
+    return iter(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def _cells(lines: Iterable[str], source: str, columns: Iterable[str]) -> tuple[Cells, ...]:

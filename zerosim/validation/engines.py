@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from zerosim.validation.numbers import compute_dtype, mixed
+from zerosim.validation.dtypes import compute_dtype, mixed
 from zerosim.validation.rows import Default, StepRow
 
 

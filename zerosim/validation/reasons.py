@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
+from zerosim.validation.cells import fact_rows
 from zerosim.validation.rows import LeftOut
 
 _NUMBER: Final = re.compile(r"[\d.e+]+")
@@ -51,11 +51,9 @@ def reasons(every: Sequence[LeftOut]) -> tuple[Reason, ...]:
 @cache
 def carried_reasons() -> tuple[Reason, ...]:
     """Why measured steps that were read are not among those that zerosim carries."""
-    path = files("zerosim.validation").joinpath("facts", "left_out.csv")
-    reader = csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
     return tuple(
         Reason(row["from"], row["first"], row["why"], int(row["rows"]), row["wanted"] == "yes")
-        for row in reader
+        for row in fact_rows("left_out.csv")
     )
 
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from zerosim.errors import InputError, MeasurementError
 from zerosim.scenario import Scenario
+from zerosim.validation.dtypes import optimizer
 from zerosim.validation.engines import choice_of
 from zerosim.validation.family import family
-from zerosim.validation.numbers import optimizer
 from zerosim.validation.places import cluster_fields
 from zerosim.validation.rows import Default, StepRow
 

@@ -28,9 +28,9 @@ class Segment:
 
     `kept`: elements saved for the backward, by dtype. `traffic_bytes`: read and written beside the
     matrix products (forward, backward), by so many `kernels`, matrix products included, in which
-    attention is one and its FLOPs are `attention_flops`. `inputs`: elements that come into the unit. `peak_bytes`: the
-    most that is alive while it runs (forward, backward), parameters, inputs and what the backward
-    of others has made of gradients apart; `gradient_bytes`: what its own makes.
+    attention is one and its FLOPs are `attention_flops`. `inputs`: elements that come into the unit.
+    `peak_bytes`: the most that is alive while it runs (forward, backward), parameters, inputs and what
+    the backward of others has made of gradients apart; `gradient_bytes`: what its own makes.
     """
 
     unit: int
