@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median_high
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from zerosim.figures.diagonal import MARGIN, NARROW, WIDE, diagonal, mark
-from zerosim.figures.palette import INK, MUTED, Swatch, Theme
+from zerosim.figures.palette import INK, LAUNCH, MUTED, OPS, Swatch, Theme
 from zerosim.figures.theme import Drawing, blank, nothing
 from zerosim.units import format_ns
 from zerosim.validation.board import Peer, Suite
@@ -17,9 +19,9 @@ from zerosim.validation.score import Scored, by_fact, errors, null_ratio
 
 _PARTIAL: Final = 0.4
 """Opacity of rows that are incomplete in their source."""
-_OURS: Final = Swatch("simulated", "#41619E", "#6393F8")
-_NULL: Final = Swatch("every FLOP takes the same time", "#9AA5B1", "#7B848D")
-_PEERS: Final = Swatch("published by others", "#C68524", "#FDDB55")
+_OURS: Final = replace(OPS["forward"], label="simulated")
+_NULL: Final = replace(LAUNCH, label="every FLOP takes the same time")
+_PEERS: Final = replace(OPS["all_gather"], label="published by others")
 _NONE: Final = "No row is left: choose fewer filters."
 _BIN: Final = 0.02
 _SPREAD: Final = 0.6
@@ -118,15 +120,10 @@ def _histogram(figure: go.Figure, values: Sequence[float], swatch: Swatch, theme
 
 
 def _spread_sentence(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    text = f"The errors have their middle at {percent(_middle(ours))}"
+    text = f"The errors have their middle at {percent(median_high(ours))}"
     if theirs:
-        text += f", those of the null model at {percent(_middle(theirs))}"
+        text += f", those of the null model at {percent(median_high(theirs))}"
     return f"{text}; those beyond ±60 % stand at the edges."
-
-
-def _middle(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    return ordered[len(ordered) // 2]
 
 
 def bars(rows: Sequence[Scored], fact: str, theme: Theme) -> Drawing:
@@ -199,6 +196,4 @@ def others(suite: Suite, peers: Sequence[Peer], theme: Theme) -> Drawing:
     figure.update_xaxes(rangemode="tozero")
     figure.update_layout(margin={"l": 372, "r": 56, "t": 8, "b": 44}, bargap=0.35)
     text = ", ".join(f"{name} {mean:.1%}" for name, mean, _, _ in found)
-    return Drawing(
-        figure, f"{text}. * As stated in the plan of this work, on rows that may be others."
-    )
+    return Drawing(figure, f"{text}. * On rows that may be others.")
