@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from dash import Dash
 
+from zerosim.validation.ablation import Ablated
 from zerosim.validation.published import published
-from zerosim_app.components.scores import VIEWS
+from zerosim.validation.score import Errors
+from zerosim_app.components.scores import VIEWS, mechanisms
 from zerosim_app.components.scores.collectives import series_of
 from zerosim_app.components.scores.steps import chosen
 from zerosim_app.pages.accuracy import layout, show
@@ -50,7 +52,7 @@ def test_every_view_opens_in_both_themes(serving: Dash, tree: Any, view: str, th
     del serving
     page = tree(show(theme, view, *ASKED))
     assert page.named("zs-panel")
-    assert [grid.id for grid in page.parts if type(grid).__name__ == "AgGrid"]
+    assert page.named("zs-figure") or view == "left"
 
 
 def test_filters_leave_the_rows_that_they_name() -> None:
@@ -91,6 +93,26 @@ def test_memory_stands_beside_what_was_measured_and_what_fits(serving: Dash, tre
         (abs(row["error"]) for row in rows), reverse=True
     )
     assert {row["hit"] for row in rows_of(page, "acc-fits")} <= {"yes", "no"}
+
+
+def test_mechanisms_stand_with_the_errors_without_them(
+    serving: Dash, tree: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del serving
+    errors = Errors(n_rows=1, n_sources=1, median=0.1, mean=0.2, p90=0.3, bias=0.0)
+    every = {"core-holdout": errors}
+    found = [Ablated(n, f"no {n}", True, every, {"core-holdout": 2.0}) for n in ("", "overlap")]
+    monkeypatch.setattr(mechanisms, "ablations", lambda: tuple(found))
+    page = tree(show("light", "mechanisms", *ASKED))
+    assert "constants fitted anew each time" in page.text
+    assert rows_of(page, "acc-without")[1] == {
+        "says": "no overlap",
+        "median": 0.1,
+        "mean": 0.2,
+        "p90": 0.3,
+        "mosaicml": None,
+        "scaling": 2.0,
+    }
 
 
 def test_the_reasons_of_what_is_left_out_are_counted(serving: Dash, tree: Any) -> None:

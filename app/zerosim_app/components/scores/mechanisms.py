@@ -29,19 +29,25 @@ _COLUMNS: Final = (
 def mechanisms(_published: Published, _state: AccuracyState, theme: Theme) -> list[Component]:
     """How much each mechanism is worth on core rows that nothing was fitted on, and the table of it."""
     found = ablations()
-    fitted = "constants fitted anew each time" if found and found[0].refitted else None
+    refitted = any(one.refitted for one in found)
+    fitted = "constants fitted anew each time" if refitted else "constants as they are"
     label = "Errors without each mechanism"
+    drawn = framed(
+        "What each mechanism is worth",
+        "acc-worth",
+        worth(found, _SUITE, theme),
+        "core rows that nothing was fitted on",
+    )
+    if not found:
+        return [drawn]
     return [
-        framed(
-            "What each mechanism is worth", "acc-worth", worth(found, _SUITE, theme),
-            "core rows that nothing was fitted on",
-        ),
+        drawn,
         panel(
             label,
             table("acc-without", _COLUMNS, [_row(one) for one in found], label=label),
             note=fitted,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _row(one: Ablated) -> Row:
