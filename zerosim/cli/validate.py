@@ -15,6 +15,7 @@ from zerosim.cli.options import Json
 from zerosim.cli.output import log, print_json, print_rows, print_table
 from zerosim.cli.scoreboard import ablation_rows, board_record, fit_record, fit_rows, print_board
 from zerosim.errors import InputError
+from zerosim.figures.cloud_svg import cloud_svg
 from zerosim.hardware.calibration import calibration_text, read_calibration
 from zerosim.validation.ablation import ablation
 from zerosim.validation.board import Scoreboard, scoreboard
@@ -70,6 +71,10 @@ Published = Annotated[
     Path | None,
     typer.Option("--publish", metavar="FILE", help="Store the scores as one JSON document here."),
 ]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw predicted against measured steps, as SVG."),
+]
 Without = Annotated[
     list[str] | None,
     typer.Option("--without", metavar="MECHANISM", help=f"Take out: {', '.join(MECHANISMS)}."),
@@ -96,13 +101,14 @@ def validate(
     taken_out: Without = None,
     ablate: Ablation = False,
     publish: Published = None,
+    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Simulate measured runs and say how far off the predictions are.
 
     Without a file: all that zerosim carries.
     """
-    _check(steps, fitted=fitted, out=out, publish=publish)
+    _check(steps, fitted=fitted, out=out, publish=publish, plot=plot)
     known = None if calibration is None else read_calibration(calibration)
     trial = Trial(known, tuple(taken_out or ()))
     without(trial.without)
@@ -115,20 +121,31 @@ def validate(
     found = _fit(calib(rows, fit_on), trial, chosen, out) if fitted else None
     if found is not None:
         trial = replace(trial, calibration=found.calibration)
-    board = scoreboard(rows, left_out, trial) if carried or steps or fitted or publish else None
+    wanted = carried or steps or fitted or publish or plot
+    board = scoreboard(rows, left_out, trial) if wanted else None
     if board is not None and publish is not None:
         write_out(publish, to_text(scores_of(board, carried=steps is None)).encode())
         log(f"stored {publish}")
+    if board is not None and plot is not None:
+        write_out(plot, cloud_svg(board.rows).encode())
+        log(f"drew {plot}")
     moved = _collectives(collectives, trial, carried=carried)
     held = _memory(memory, carried=carried)
     _answer(board, found, moved, held, json=json)
 
 
-def _check(steps: Path | None, *, fitted: bool, out: Path | None, publish: Path | None) -> None:
+def _check(
+    steps: Path | None,
+    *,
+    fitted: bool,
+    out: Path | None,
+    publish: Path | None,
+    plot: Path | None,
+) -> None:
     """Refuse what cannot be written, before minutes are spent. Raises InputError."""
     if out is not None and not fitted:
         raise InputError(f"--out {out} without --fit: there is nothing to write, give --fit too")
-    for path, option in ((out, "--out"), (publish, "--publish")):
+    for path, option in ((out, "--out"), (publish, "--publish"), (plot, "--plot")):
         if path is not None:
             check_out(path, option)
     if steps is not None and steps.is_dir():

@@ -17,7 +17,7 @@ _TEST, _CALIB = "#4C78C8", "#C68524"
 def cloud_svg(rows: Sequence[Scored]) -> str:
     """All complete rows, both axes logarithmic; the title of a point says which row it is."""
     kept = sorted((row for row in rows if row.simulatable == "yes"), key=lambda r: r.row_id)
-    values = [value for row in kept for value in (row.measured_s, row.predicted_s)]
+    values = [value for row in kept for value in (row.measured_s, row.predicted_s)] or [1.0]
     low, high = math.log10(min(values)) - 0.1, math.log10(max(values)) + 0.1
     body = "".join(
         [

@@ -73,6 +73,14 @@ def test_the_scoreboard_is_stored_as_one_document_the_same_each_time(
     assert found["collectives"]["rows"]
 
 
+def test_predicted_against_measured_is_drawn(steps: Path, tmp_path: Path) -> None:
+    drawn = tmp_path / "steps.svg"
+    assert run(["validate", "--steps", str(steps), "--plot", str(drawn)]) == 0
+    text = drawn.read_text()
+    assert "<title>A mine (calib): " in text
+    assert "<title>B mine (test): " in text
+
+
 def test_a_place_that_cannot_be_written_is_refused_before_anything_is_simulated(
     steps: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

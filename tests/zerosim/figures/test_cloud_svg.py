@@ -19,6 +19,10 @@ def test_every_complete_row_is_a_circle_with_its_name() -> None:
     parseString(text)  # noqa: S318 - our own text; raises if it is no XML
 
 
+def test_no_complete_row_is_an_empty_square() -> None:
+    assert "<title>" not in cloud_svg([CALIB])
+
+
 def test_unseen_rows_are_drawn_last_and_filled() -> None:
     text = cloud_svg([ROW, FITTED])
     assert text.index("S3 two (calib)") < text.index("S1 one (test)")
