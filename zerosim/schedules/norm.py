@@ -30,14 +30,7 @@ def gradient_norm(
     writer: PlanWriter, nbytes: int, *, after: Iterable[int], nbytes_by_rank: ByRank | None = None
 ) -> int:
     """The norm of this rank's gradients of so many bytes, and ARnorm; returns what to wait for."""
-    own = writer.compute(
-        Kind.OTHER,
-        "norm",
-        name="norm",
-        after=after,
-        memory_bytes=nbytes,
-        memory_bytes_by_rank=nbytes_by_rank,
-    )
+    own = _own_norm(writer, nbytes, after, nbytes_by_rank)
     return scalar(writer, "norm", after=(own,))
 
 
@@ -58,14 +51,7 @@ def clipped(
     """
     if not numerics.clipping:
         return tuple(after)
-    own = writer.compute(
-        Kind.OTHER,
-        "norm",
-        name="norm",
-        after=after,
-        memory_bytes=nbytes,
-        memory_bytes_by_rank=nbytes_by_rank,
-    )
+    own = _own_norm(writer, nbytes, after, nbytes_by_rank)
     if group is not None:
         own = writer.collective(
             Kind.ALL_REDUCE,
@@ -87,3 +73,17 @@ def clipped(
         memory_bytes_by_rank=both,
     )
     return (clip,)
+
+
+def _own_norm(
+    writer: PlanWriter, nbytes: int, after: Iterable[int], nbytes_by_rank: ByRank | None
+) -> int:
+    """This rank reads its gradients."""
+    return writer.compute(
+        Kind.OTHER,
+        "norm",
+        name="norm",
+        after=after,
+        memory_bytes=nbytes,
+        memory_bytes_by_rank=nbytes_by_rank,
+    )

@@ -121,7 +121,7 @@ def _answers(row: Corrected) -> Sequence[MemoryScore | FitScore]:
         raise
     except InputError as error:
         raise row.cells.refused(str(error)) from None
-    every = tuple((d.column, d.value, d.why) for d in (*row.notes, *read.defaults, *defaults))
+    every = tuple(d.told for d in (*row.notes, *read.defaults, *defaults))
     score = MemoryScore(
         read.row_id, read.source_id, read.split, read.figure, value, read.measured, every
     )
@@ -134,7 +134,7 @@ def _fits(read: MemoryRow, row: Corrected) -> tuple[FitScore, ...]:
     found = []
     for claim in read.claims:
         value, defaults = fits_bytes(row, claim.micro_batch, read.limit_bytes)
-        every = tuple((d.column, d.value, d.why) for d in (*row.notes, *read.defaults, *defaults))
+        every = tuple(d.told for d in (*row.notes, *read.defaults, *defaults))
         found.append(
             FitScore(
                 read.row_id,

@@ -14,7 +14,7 @@ from zerosim.errors import InputError, MeasurementError
 from zerosim.hardware import MACHINES
 from zerosim.scenario import Scenario
 from zerosim.validation.rows import LeftOut, StepRow
-from zerosim.validation.steps import Simulated, simulated
+from zerosim.validation.steps import simulated
 from zerosim.validation.trial import AS_SHIPPED, Trial
 
 _ALONE: Final = 8
@@ -77,12 +77,8 @@ def predicted(row: StepRow, trial: Trial = AS_SHIPPED) -> Predicted:
         raise row.refused(str(error)) from None
     device = cluster.device
     launcher = MACHINES[scenario.cluster.name].launcher
-    plain = _plain(found)
-    return Predicted(row, scenario, plain, seconds, device.name, launcher, device.peak_flops)
-
-
-def _plain(found: Simulated) -> tuple[tuple[str, str, str], ...]:
-    return tuple((d.column, d.value, d.why) for d in found.defaults)
+    filled = tuple(default.told for default in found.defaults)
+    return Predicted(row, scenario, filled, seconds, device.name, launcher, device.peak_flops)
 
 
 def _refuse_impossible(row: StepRow, cluster: Cluster) -> None:

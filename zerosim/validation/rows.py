@@ -39,6 +39,11 @@ class Default:
     value: str
     why: str
 
+    @property
+    def told(self) -> tuple[str, str, str]:
+        """As a score keeps it."""
+        return self.column, self.value, self.why
+
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
