@@ -38,7 +38,7 @@ def memory_record(scores: MemoryScores) -> dict[str, Any]:
 
 
 def _row(row: MemoryScore) -> dict[str, Any]:
-    in_bytes = row.figure != "largest"
+    in_bytes = not row.in_parameters
     values = {"predicted": row.predicted, "measured": row.measured}
     return {
         **asdict(row),
@@ -80,7 +80,7 @@ def print_memory(scores: MemoryScores) -> None:
     print_table(header, lines)
     print_rows([("", ""), ("worst first", "predicted, measured")])
     for row in sorted(scores.rows, key=lambda row: -abs(row.ln_ratio))[:_SHOWN]:
-        show = format_count if row.figure == "largest" else format_bytes
+        show = format_count if row.in_parameters else format_bytes
         values = "  ".join(show(value) for value in (row.predicted, row.measured))
         about = f"{row.split}  {row.source_id}  {row.figure}"
         print_rows([(row.row_id, f"{row.ln_ratio:+.1%}  {values}  {about}")])

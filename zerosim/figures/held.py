@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import Final
 
 from zerosim.figures.diagonal import diagonal, mark
 from zerosim.figures.palette import Theme
@@ -12,13 +11,10 @@ from zerosim.figures.theme import Drawing, nothing
 from zerosim.units import format_bytes
 from zerosim.validation.memory import MemoryScore
 
-IN_PARAMETERS: Final = "largest"
-"""The figure that is no bytes: how many parameters the largest model has that fits."""
-
 
 def held(rows: Sequence[MemoryScore], theme: Theme) -> Drawing:
     """A point a figure; rows whose figure is a number of parameters are left out."""
-    found = [row for row in rows if row.figure != IN_PARAMETERS]
+    found = [row for row in rows if not row.in_parameters]
     if not found:
         return nothing(theme, "No measured memory is left: choose fewer filters.", height=520)
     values = [value / 1e9 for row in found for value in (row.measured, row.predicted)]

@@ -81,7 +81,7 @@ def _launcher(name: str, rows: list[Row], known: Calibration) -> Calibration:
         hosts = made(values)
         return _both([launched(row, *m, hosts) for row, m in moved])
 
-    values = descend(error, start, steps, most=(1.0,) * len(start))
+    values = descend(error, start, steps)
     rounded = tuple(round(value, 8) for value in values)
     return made(rounded, _source(rows, merged(known, made(rounded))))
 
@@ -100,16 +100,14 @@ def _network(name: str, rows: list[Row], known: Calibration) -> Calibration:
 
     n = 1 + shown + (named is None)
     steps = (0.05, 20 * _US, 10 * _US)[:n]
-    ends = [
-        descend(error, (share, 20 * _US, 10 * _US)[:n], steps, most=(1.0,) * n) for share in _STARTS
-    ]
+    ends = [descend(error, (share, 20 * _US, 10 * _US)[:n], steps) for share in _STARTS]
     share, *latencies = min(ends, key=lambda values: round(error(values), 4))
     rounded = (round(share, 3), *(round(value, 7) for value in latencies))
     return made(rounded, _source(rows, merged(known, made(rounded))))
 
 
-def descend(error: Callable[[Values], float], start: Values, steps: Values, most: Values) -> Values:
-    """The values of least error that moves along one value at a time find, each step halved in turn."""
+def descend(error: Callable[[Values], float], start: Values, steps: Values) -> Values:
+    """The values, 0 to 1, of least error that moves along one at a time find, each step halved in turn."""
     best, least = start, error(start)
     for halving in range(_HALVINGS):
         moved = True
@@ -118,7 +116,7 @@ def descend(error: Callable[[Values], float], start: Values, steps: Values, most
             for index, step in enumerate(steps):
                 for way in (step, -step):
                     tried = best[index] + way / 2**halving
-                    if not 0 <= tried <= most[index]:
+                    if not 0 <= tried <= 1:
                         continue
                     values = (*best[:index], tried, *best[index + 1 :])
                     found = error(values)

@@ -8,7 +8,6 @@ is what the simulator says with the constants found.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -67,21 +66,19 @@ def fit(
     names: Sequence[str] = DEFAULT,
     *,
     trial: Trial = AS_SHIPPED,
-    by_source: bool = False,
     workers: int | None = None,
     notice: Notice = lambda _, __: None,
 ) -> Fit:
     """Fit the constants `names` of every device and launcher of `found` on all of its rows.
 
     `trial` has where to start, which is also what constants are that are not fitted, and the
-    mechanisms that are taken out. `by_source`: sources weigh alike, not rows. `notice` hears the
-    number of each trial, in which all rows are simulated, and its mean error.
+    mechanisms that are taken out. `notice` hears the number of each trial, in which all rows are
+    simulated, and its mean error.
     Raises MeasurementError for a row that is not marked calib, or if there is none; UnknownNameError.
     """
     _refuse_others(found)
     every = constants(found, names)
     start = started(found, every, trial.calibration)
-    weights = _weights(found, by_source=by_source)
     logs = np.asarray([math.log(value(start, constant)) for constant in every])
     seen: list[list[Walk]] = [[] for _ in found]
     with bench([one.scenario for one in found], trial, workers) as rows:
@@ -93,7 +90,7 @@ def fit(
             notice(trials, float(np.abs(ln).mean()))
             near = lines(found, rows.distinct, seen, every, start, trial, logs)
             near = replace(near, beside=ln - near.ln(logs))
-            best, jacobian = _least(near, every, logs, weights)
+            best, jacobian = _least(near, every, logs)
             if float(np.abs(best - logs).max()) < _NEAR or trials == MAX_TRIALS:
                 break
             logs = best
@@ -113,14 +110,12 @@ def _simulated(found: Sequence[Predicted], walks: Sequence[Walk]) -> Array:
     return ln
 
 
-def _least(
-    near: Lines, every: Sequence[Constant], logs: Array, weights: Array
-) -> tuple[Array, Array]:
+def _least(near: Lines, every: Sequence[Constant], logs: Array) -> tuple[Array, Array]:
     """Where the error is least by the lines, and how each row depends on each constant there."""
     from scipy.optimize import least_squares  # noqa: PLC0415 - half a second that fits alone take
 
     solved = least_squares(
-        lambda x: near.ln(x) * weights,
+        near.ln,
         logs,
         bounds=([math.log(c.low) for c in every], [math.log(c.high) for c in every]),
         loss="soft_l1",
@@ -140,14 +135,6 @@ def _refuse_others(found: Sequence[Predicted]) -> None:
             raise one.row.refused(
                 f"split is '{one.row.split}': constants are fitted on rows marked calib, no others"
             )
-
-
-def _weights(found: Sequence[Predicted], *, by_source: bool) -> Array:
-    if not by_source:
-        return np.ones(len(found))
-    of_source = Counter(one.row.source_id for one in found)
-    each = len(found) / len(of_source)
-    return np.asarray([math.sqrt(each / of_source[one.row.source_id]) for one in found])
 
 
 def _spread(jacobian: Array, residuals: Array) -> tuple[float | None, ...]:

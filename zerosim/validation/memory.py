@@ -32,6 +32,11 @@ class MemoryScore:
     defaults: tuple[tuple[str, str, str], ...]
 
     @property
+    def in_parameters(self) -> bool:
+        """Whether the figure is no bytes, but how many parameters the largest model has."""
+        return self.figure == "largest"
+
+    @property
     def ln_ratio(self) -> float:
         """ln(predicted / measured): above 0 predicts too much."""
         return math.log(self.predicted / self.measured)

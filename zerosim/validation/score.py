@@ -155,7 +155,10 @@ def worst(rows: Sequence[Scored]) -> tuple[Scored, ...]:
     return tuple(sorted(rows, key=lambda row: (-abs(row.ln_ratio), row.row_id)))
 
 
-def shared(rows: Sequence[Scored], *, most: int = 5) -> tuple[Shared, ...]:
+_MOST_SHARED: Final = 5
+
+
+def shared(rows: Sequence[Scored]) -> tuple[Shared, ...]:
     """What the worst tenth has in common, beyond what all have: by difference of shares."""
     ordered = worst(rows)
     tenth = ordered[: max(1, len(ordered) // 10)]
@@ -168,4 +171,4 @@ def shared(rows: Sequence[Scored], *, most: int = 5) -> tuple[Shared, ...]:
             if value and count / len(tenth) > every[value] / len(rows)
         ]
     found.sort(key=lambda s: (s.among_all / s.n_all - s.among_worst / s.n_worst, s.fact, s.value))
-    return tuple(found[:most])
+    return tuple(found[:_MOST_SHARED])

@@ -68,7 +68,7 @@ def test_latencies_stay_nominal_where_only_large_tensors_were_measured() -> None
 
 
 def test_descending_stops_at_the_bounds() -> None:
-    assert descend(lambda v: (v[0] - 2) ** 2, (0.5,), (0.1,), most=(1.0,)) == pytest.approx((1.0,))
+    assert descend(lambda v: (v[0] - 2) ** 2, (0.5,), (0.1,)) == pytest.approx((1.0,))
 
 
 def test_the_shipped_constants_are_those_that_the_carried_rows_give() -> None:
@@ -77,7 +77,9 @@ def test_the_shipped_constants_are_those_that_the_carried_rows_give() -> None:
         assert replace(found.fabric[name], source="") == replace(known.fabric[name], source="")
         assert known.fabric[name].source.startswith(found.fabric[name].source)
     for name in (PER_GPU, QUEUED, "one process for all GPUs"):
-        assert found.launcher[name] == known.launcher[name]
+        ours, shipped_one = found.launcher[name], known.launcher[name]
+        assert replace(ours, source="") == replace(shipped_one, source="")
+        assert ours.source in shipped_one.source
 
 
 def test_series_that_meet_their_bars_go_on_meeting_them() -> None:

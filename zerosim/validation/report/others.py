@@ -80,7 +80,7 @@ def _split(split: SplitErrors, found: MemoryScores) -> str:
 
 
 def _figure(row: MemoryScore) -> tuple[str, ...]:
-    show = format_count if row.figure == "largest" else format_bytes
+    show = format_count if row.in_parameters else format_bytes
     values = show(row.predicted), show(row.measured)
     return (
         row.row_id, row.source_id, row.figure, *values, share(row.ln_ratio, signed=True)

@@ -69,7 +69,7 @@ def _kept(split: str, source: str, state: AccuracyState, found: MemoryScores) ->
 
 
 def _figure(row: MemoryScore) -> Row:
-    show = format_count if row.figure == held.IN_PARAMETERS else format_bytes
+    show = format_count if row.in_parameters else format_bytes
     return {
         "row_id": row.row_id,
         "source": row.source_id,
