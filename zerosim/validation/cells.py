@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -18,6 +19,8 @@ MAX_CSV_BYTES: Final = 64 * 2**20
 _MAX_CELL: Final = 2**53
 """Larger whole numbers are not exact in the floats that spreadsheets write."""
 _SHOWN: Final = 40
+_GROUPED: Final = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+"""A comma stands between thousands; as a decimal sign it would be read a thousandfold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +40,29 @@ class Cells:
         if text is None:
             return None
         try:
-            number = float(text.replace(",", "").replace("_", ""))
+            number = float(text.replace(",", "") if _GROUPED.fullmatch(text) else text)
         except ValueError:
             number = math.nan
         if not math.isfinite(number):
             raise self.bad(column, "give a finite number")
         return number
 
-    def positive(self, column: str) -> float | None:
-        """A number above 0; None if blank. Raises MeasurementError."""
+    def positive(self, column: str, most: float = math.inf) -> float | None:
+        """A number above 0, at most `most`; None if blank. Raises MeasurementError."""
         number = self.number(column)
-        if number is not None and number <= 0:
-            raise self.bad(column, "give a number above 0")
+        if number is not None and not 0 < number <= most:
+            at_most = "" if most == math.inf else f", at most {most:g}"
+            raise self.bad(column, f"give a number above 0{at_most}")
         return number
 
-    def whole(self, column: str, least: int = 1) -> int | None:
-        """A whole number of `least` or more; None if blank. Raises MeasurementError."""
+    def whole(self, column: str, least: int = 1, most: int = _MAX_CELL) -> int | None:
+        """A whole number from `least` to `most`; None if blank. Raises MeasurementError."""
         number = self.number(column)
         if number is None:
             return None
-        if number != int(number) or not least <= number <= _MAX_CELL:
-            raise self.bad(column, f"give a whole number, {least} or more")
+        if number != int(number) or not least <= number <= most:
+            range_ = f"{least} or more" if most == _MAX_CELL else f"{least} to {most}"
+            raise self.bad(column, f"give a whole number, {range_}")
         return int(number)
 
     def needed(self, column: str) -> int:
@@ -69,8 +74,7 @@ class Cells:
 
     def bad(self, column: str, remedy: str) -> MeasurementError:
         """The sentence about a cell that cannot be used."""
-        shown = self.filled.get(column, "")
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+        shown = short(self.filled.get(column, ""))
         return MeasurementError(f"row {self.row_id}: {column} is '{shown}': {remedy}")
 
     def refused(self, why: str) -> MeasurementError:
@@ -78,12 +82,19 @@ class Cells:
         return MeasurementError(f"row {self.row_id}: {why}")
 
 
+def short(text: str) -> str:
+    """As much of a text as a sentence has room for."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
 def read_cells(path: Path, *, columns: Iterable[str] = ()) -> tuple[Cells, ...]:
     """All rows of a CSV file with a header. Blank cells are left out, rows without id are numbered.
 
-    Raises MeasurementError for a file that cannot be read or lacks one of `columns`.
+    Raises MeasurementError for a file that cannot be read, lacks one of `columns`, or has no row.
     """
     try:
+        if path.exists() and not path.is_file():  # a pipe or a device may never end
+            raise MeasurementError(f"'{path}' is not a file: give a CSV of rows")
         if path.stat().st_size > MAX_CSV_BYTES:
             raise MeasurementError(f"'{path}' is over {MAX_CSV_BYTES} bytes: give a CSV of rows")
         with path.open(newline="", encoding="utf-8-sig") as lines:
@@ -112,7 +123,10 @@ def _cells(lines: Iterable[str], source: str, columns: Iterable[str]) -> tuple[C
     repeated = {name for name in header if name and header.count(name) > 1}
     if repeated:
         raise MeasurementError(f"'{source}' has the column '{min(repeated)}' twice: keep one")
-    return tuple(_numbered(header, reader))
+    found = tuple(_numbered(header, reader))
+    if not found:
+        raise MeasurementError(f"'{source}' has no row below its header: give one at least")
+    return found
 
 
 def _numbered(header: list[str], reader: Iterator[list[str]]) -> Iterator[Cells]:
@@ -125,7 +139,7 @@ def _numbered(header: list[str], reader: Iterator[list[str]]) -> Iterator[Cells]
         }
         if not filled:
             continue
-        row_id = filled.get("row_id", f"line {line}")
+        row_id = short(filled.get("row_id", f"line {line}"))
         if row_id in seen:
             row_id = f"{row_id} (line {line})"
         seen.add(row_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from zerosim.validation.cells import short
 from zerosim.validation.rows import Default, StepRow
 
 _DTYPES: Final = {
@@ -23,7 +24,7 @@ def compute_dtype(row: StepRow) -> str:
     first = row.precision.replace("(", " ").replace(",", " ").split()[0].lower()
     if first not in _DTYPES:
         raise row.refused(
-            f"precision is '{row.precision}': known are {', '.join(_DTYPES)}; leave the row out"
+            f"precision is '{short(row.precision)}': known are {', '.join(_DTYPES)}; leave the row out"
         )
     return _DTYPES[first]
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from zerosim.validation.cells import short
 from zerosim.validation.dtypes import compute_dtype, mixed
 from zerosim.validation.rows import Default, StepRow
 
@@ -39,7 +40,7 @@ def choice_of(row: StepRow) -> Choice:
     for engine in ENGINES:
         if any(word in named for word in engine.words):
             return engine.choose(row)
-    raise row.refused(f"framework is '{row.framework}': no schedule does what it does")
+    raise row.refused(f"framework is '{short(row.framework)}': no schedule does what it does")
 
 
 def _fsdp1(row: StepRow, **options: Any) -> Choice:  # noqa: ANN401 - options of a schedule

@@ -26,7 +26,7 @@ from zerosim.validation.memory_sources import Corrected
 from zerosim.validation.rows import Default
 
 _STAGE: Final = re.compile(r"zero-?(\d)", re.IGNORECASE)
-_RANKS: Final = re.compile(r"(\d+) GPUs")
+_RANKS: Final = re.compile(r"(\d{1,9}) GPUs")
 _COMMUNICATORS: Final = 1
 _GB: Final = 10**9
 

@@ -30,10 +30,14 @@ _KINDS: Final = (
     ("reported", "allocated"),
 )
 """A word of a row's mem_kind, and the figure that it means; the first that is found."""
+_OF_A_DEVICE: Final = ("allocated", "reserved", "device")
+_MOST_GIB: Final = 1e6
+"""A petabyte; no rank has so much."""
+_MOST_BILLIONS: Final = 1e6
 _UNSTATED: Final = ("tool not stated", "reported")
-_OUT: Final = re.compile(r"oom(?: at)?(?: (?:batch |mbs )?(\d+))?", re.IGNORECASE)
-_MOST: Final = re.compile(r"max batch (\d+)", re.IGNORECASE)
-_FITS: Final = re.compile(r"(?:batch |mbs )?(\d+) fits", re.IGNORECASE)
+_OUT: Final = re.compile(r"oom(?: at)?(?: (?:batch |mbs )?(\d{1,9}))?", re.IGNORECASE)
+_MOST: Final = re.compile(r"max batch (\d{1,9})", re.IGNORECASE)
+_FITS: Final = re.compile(r"(?:batch |mbs )?(\d{1,9}) fits", re.IGNORECASE)
 _BILLIONS: Final = re.compile(r"(\d+(?:\.\d+)?) ?B\b")
 
 
@@ -76,7 +80,7 @@ def memory_row(cells: Cells) -> MemoryRow:
     if any(word in kind for word in _UNSTATED):
         why = "the source does not name the tool"
         defaults.append(Default("mem_kind", figure, why))
-    limit = cells.positive("gpu_mem_gb")
+    limit = cells.positive("gpu_mem_gb", _MOST_GIB)
     return MemoryRow(
         row_id=cells.row_id,
         source_id=cells.text("source_id") or "unnamed source",
@@ -97,12 +101,19 @@ def _measured(cells: Cells, figure: str) -> int | None:
         found = _BILLIONS.search(cells.text("notes") or "")
         if found is None:
             raise cells.bad("notes", "say how many parameters trained, like 1.4B")
-        return round(float(found[1]) * 1e9)
-    value = cells.positive("mem_gib")
+        billions = float(found[1])
+        if not 0 < billions <= _MOST_BILLIONS:
+            raise cells.bad("notes", f"give a model above 0, at most {_MOST_BILLIONS:g} B")
+        return round(billions * 1e9)
+    value = cells.positive("mem_gib", _MOST_GIB)
     if value is None:
         raise cells.refused("mem_gib is blank: nothing was measured")
     decimal = "1e9" in (cells.text("mem_unit_in_source") or "")
-    return round(value * (1e9 if decimal else GIB))
+    nbytes = round(value * (1e9 if decimal else GIB))
+    device = cells.positive("gpu_mem_gb", _MOST_GIB)
+    if figure in _OF_A_DEVICE and device is not None and nbytes > device * GIB:
+        raise cells.bad("mem_gib", f"its GPU has {device:g} GB in all; mend one of them")
+    return nbytes
 
 
 def _claims(cells: Cells) -> tuple[Claim, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from zerosim.hardware import MACHINES
+from zerosim.validation.cells import short
 from zerosim.validation.rows import Default, StepRow
 
 
@@ -86,7 +87,7 @@ def cluster_fields(row: StepRow) -> tuple[dict[str, Any], list[Default]]:
     """The `[cluster]` of a row. Raises MeasurementError for a GPU that no machine has."""
     place = next((p for p in PLACES if p.takes(row)), None)
     if place is None:
-        said = f"gpu is '{row.gpu}'" if row.gpu else "gpu is blank"
+        said = f"gpu is '{short(row.gpu)}'" if row.gpu else "gpu is blank"
         known = ", ".join(dict.fromkeys(p.gpu[0] for p in PLACES))
         raise row.refused(f"{said}: no machine has it, known are {known}")
     fields: dict[str, Any] = {

@@ -14,6 +14,11 @@ SPLITS: Final = ("calib", "test")
 """Rows that constants may be fitted on, and rows that they are scored on."""
 MAX_FITTED: Final = 64
 """Rows with more micro-batches a step say little of constants for what they cost to simulate."""
+_STAGE_3: Final = 3
+_MOST_PER_NODE: Final = 1024
+"""More GPUs than any switch joins."""
+_MAX_STEP_S: Final = 86_400.0
+"""A day; a longer step is a slip of the unit."""
 SIMULATABLE: Final = ("yes", "partial")
 
 
@@ -162,12 +167,12 @@ def step_row(cells: Cells) -> StepRow:
 
     n_gpus = cells.needed("n_gpus")
     _refuse_other_parallelism(cells)
-    stage = cells.whole("zero_stage", least=0)
+    stage = cells.whole("zero_stage", least=0, most=_STAGE_3)
     if stage is None:
         raise MeasurementError(f"row {cells.row_id}: zero_stage is blank: give 0, 1, 2 or 3")
     sizes = _sizes(cells)
     micro_batch, grad_accum = _batch(cells, n_gpus)
-    gpus_per_node = cells.whole("gpus_per_node")
+    gpus_per_node = cells.whole("gpus_per_node", most=_MOST_PER_NODE)
     if gpus_per_node is None:
         gpus_per_node = 8
         defaults.append(Default("gpus_per_node", "8", "most nodes have eight"))
@@ -183,7 +188,7 @@ def step_row(cells: Cells) -> StepRow:
         gpus_per_node=gpus_per_node,
         framework=filled("framework", "PyTorch FSDP" if stage > 1 else "PyTorch DDP", "by stage"),
         zero_stage=stage,
-        shard_group=cells.whole("shard_group") or (n_gpus if stage else 1),
+        shard_group=cells.whole("shard_group", most=n_gpus) or (n_gpus if stage else 1),
         sizes=sizes,
         micro_batch=micro_batch,
         grad_accum=grad_accum,
@@ -248,7 +253,7 @@ def _quotient(cells: Cells, total: int, by: int) -> int:
 
 def _measured(cells: Cells, n_gpus: int, tokens: int) -> float:
     """Seconds of a step: as given, else tokens of a rank over its tokens a second."""
-    seconds, rate = cells.positive("step_time_s"), cells.positive("tok_s_gpu")
+    seconds, rate = cells.positive("step_time_s", _MAX_STEP_S), cells.positive("tok_s_gpu")
     if seconds is not None:
         return seconds
     if rate is None:
@@ -256,4 +261,6 @@ def _measured(cells: Cells, n_gpus: int, tokens: int) -> float:
             f"row {cells.row_id}: step_time_s and tok_s_gpu are blank: nothing was measured "
             f"on its {n_gpus} GPUs"
         )
+    if tokens / rate > _MAX_STEP_S:
+        raise cells.bad("tok_s_gpu", f"{tokens} tokens a rank then take over a day; mend the row")
     return tokens / rate

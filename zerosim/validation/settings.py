@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from zerosim.validation.cells import short
 from zerosim.validation.collective_rows import Row
 
 ONE_PROCESS: Final = "one process for all GPUs"
@@ -111,7 +112,8 @@ def setting_of(row: Row) -> Setting | str:
     for rule in _RULES:
         if _fits(rule, text, row):
             return _setting(rule, row, row.timing.n_nodes)
-    return f"no machine here has {row.gpu} and the network '{row.inter_link or 'not stated'}'"
+    network = short(row.inter_link or "not stated")
+    return f"no machine here has {short(row.gpu)} and the network '{network}'"
 
 
 def _launcher(row: Row) -> str:

@@ -16,7 +16,7 @@ from zerosim.validation.rows import Default, StepRow
 
 _TORCH_CHECKPOINT: Final = ("FSDP", "PyTorch DDP")
 """Frameworks whose checkpoints are torch's, not reentrant: they stop early from torch 2.1 on."""
-_SOME_LAYERS: Final = re.compile(r"(\d+) of (\d+) layers")
+_SOME_LAYERS: Final = re.compile(r"(\d{1,9}) of (\d{1,9}) layers")
 
 
 @dataclass(frozen=True, slots=True)

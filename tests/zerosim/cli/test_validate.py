@@ -201,4 +201,4 @@ def test_collectives_are_a_line_a_series(
     assert "collectives  1 rows of measured collectives" in said.out
     assert "mine    test   1" in said.out
     assert "collective collectives.csv line 3: its GPU is not stated" in said.err
-    assert "it does not say its time_us" in said.err
+    assert "time_us is blank: fill it in" in said.err

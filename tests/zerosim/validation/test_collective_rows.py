@@ -26,7 +26,7 @@ def test_a_row_without_its_time_is_left_out_with_the_reason() -> None:
     text = HEAD + "C1,s,all_reduce,8,1,,1024,,12.5,\nC2,s,all_reduce,8,1,,1024,,,\n"
     found = rows_from("a.csv", text)
     assert len(found.rows) == 1
-    assert found.left_out == (("C2", "s", "it does not say its time_us"),)
+    assert found.left_out == (("C2", "s", "time_us is blank: fill it in, or leave the row out"),)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,21 @@ def test_a_row_without_its_time_is_left_out_with_the_reason() -> None:
 def test_a_table_that_cannot_be_true_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(MeasurementError, match=sentence):
         rows_from("a.csv", text)
+
+
+def test_rows_that_cannot_be_true_are_left_out_of_a_file_that_is_scored(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    row = "reduce,8,1,,1024,,{},\n"
+    times = ("1", "soon", "nan", "0", "1e-9")
+    path.write_text(HEAD + "".join(f"C{i},s,{row.format(t)}" for i, t in enumerate(times)))
+    found = read_rows(path)
+    assert [row.row_id for row in found.rows] == ["C0"]
+    assert [why.partition(":")[0] for _, _, why in found.left_out] == [
+        "time_us",
+        "the time is nan s",
+        "the time is 0.0 s",
+        "1024 bytes in 1e-15 s is more than any link carries",
+    ]
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="../shared/measured is not beside the repository")

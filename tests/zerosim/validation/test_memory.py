@@ -237,3 +237,20 @@ def test_what_a_source_s_script_says_is_used_and_listed() -> None:
 def test_a_row_that_is_already_as_its_source_has_it_is_not_changed_again() -> None:
     found = score(source_id="torchtitan-pr165", mem_gib="22.7", compile="no", corrected="yes")
     assert found.measured == round(22.7 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"mem_gib": "1e300"}, "mem_gib is '1e300': give a number above 0, at most 1e+06"),
+        ({"mem_gib": "81"}, "mem_gib is '81': its GPU has 80 GB in all; mend one of them"),
+        ({"gpu_mem_gb": "1e300"}, "gpu_mem_gb is '1e300': give a number above 0, at most 1e+06"),
+        (
+            {"mem_kind": "largest model", "notes": "9" * 400 + "B"},
+            f"notes is '{'9' * 40}…': give a model above 0, at most 1e+06 B",
+        ),
+    ],
+)
+def test_memory_that_no_device_has_is_left_out(given: dict[str, str], sentence: str) -> None:
+    (left,) = memory_scores([cells(**given)]).left_out
+    assert left.sentence == f"row R1: {sentence}"

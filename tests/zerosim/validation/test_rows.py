@@ -53,6 +53,12 @@ def test_a_step_may_be_given_as_tokens_a_second(row: Callable[..., StepRow]) -> 
         ({"hidden": ""}, "hidden is blank"),
         ({"micro_batch": ""}, "micro_batch is blank"),
         ({"zero_stage": ""}, "zero_stage is blank"),
+        ({"step_time_s": "1,27"}, "step_time_s is '1,27': give a finite number"),
+        ({"step_time_s": "1e6"}, "step_time_s is '1e6': give a number above 0, at most 86400"),
+        ({"step_time_s": "", "tok_s_gpu": "0.1"}, "16384 tokens a rank then take over a day"),
+        ({"zero_stage": "4"}, "zero_stage is '4': give a whole number, 0 to 3"),
+        ({"shard_group": "17"}, "shard_group is '17': give a whole number, 1 to 16"),
+        ({"gpus_per_node": "1e9"}, "gpus_per_node is '1e9': give a whole number, 1 to 1024"),
         ({"tp": "2"}, "tp is '2': only data parallelism is simulated"),
         ({"offload": "optimizer"}, "offload is 'optimizer': offload is not simulated"),
         ({"global_batch": "100"}, "global_batch is '100': 4 x 2 x 16 GPUs is another"),
@@ -105,3 +111,20 @@ def test_a_file_that_is_no_table_of_steps_is_refused(
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MeasurementError, match="No such file"):
         read_steps(tmp_path / "none.csv")
+
+
+def test_a_comma_stands_between_thousands(row: Callable[..., StepRow]) -> None:
+    assert row(params="6,658,859,008").sizes.params == 6658859008
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/null"])
+def test_what_is_no_file_is_refused_unread(name: str) -> None:
+    with pytest.raises(MeasurementError, match="is not a file: give a CSV of rows"):
+        read_cells(Path(name))
+
+
+def test_a_header_alone_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "steps.csv"
+    path.write_text("n_gpus,seq_len\n")
+    with pytest.raises(MeasurementError, match="has no row below its header"):
+        read_cells(path, columns=("n_gpus",))
