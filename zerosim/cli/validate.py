@@ -22,8 +22,8 @@ from zerosim.validation.board import Scoreboard, scoreboard
 from zerosim.validation.carried import carried_collectives
 from zerosim.validation.carried_memory import carried_memory
 from zerosim.validation.carried_steps import carried_steps
-from zerosim.validation.cells import read_cells
-from zerosim.validation.collective_rows import read_rows
+from zerosim.validation.cells import Cells, read_cells
+from zerosim.validation.collective_rows import Rows, read_rows
 from zerosim.validation.collectives import CollectiveScores, collective_scores
 from zerosim.validation.collectives import LeftOut as CollectiveLeftOut
 from zerosim.validation.constants import DEFAULT, NAMES
@@ -109,11 +109,15 @@ def validate(
     Without a file: all that zerosim carries.
     """
     _check(steps, fitted=fitted, out=out, publish=publish, plot=plot)
+    if not fitted and (names or fit_on):
+        raise InputError("--constant and --fit-on are for a fit: give --fit too, or leave them out")
     known = None if calibration is None else read_calibration(calibration)
     trial = Trial(known, tuple(taken_out or ()))
     without(trial.without)
     carried = steps is None and collectives is None and memory is None
     rows, left_out = step_rows(carried_steps()) if steps is None else read_steps(steps)
+    moves = None if collectives is None else read_rows(collectives)
+    holds = None if memory is None else read_cells(memory, columns=("mem_kind",))
     chosen = tuple(names) if names else DEFAULT
     if ablate:
         _ablate(rows, trial, chosen if fitted else None, publish, json=json)
@@ -129,8 +133,8 @@ def validate(
     if board is not None and plot is not None:
         write_out(plot, cloud_svg(board.rows).encode())
         log(f"drew {plot}")
-    moved = _collectives(collectives, trial, carried=carried)
-    held = _memory(memory, carried=carried)
+    moved = _collectives(moves, trial, carried=carried)
+    held = _memory(holds, carried=carried)
     _answer(board, found, moved, held, json=json)
 
 
@@ -152,19 +156,19 @@ def _check(
         raise InputError(f"--steps {steps} is a directory: name a CSV of measured steps")
 
 
-def _collectives(path: Path | None, trial: Trial, *, carried: bool) -> CollectiveScores | None:
-    if path is None and not carried:
+def _collectives(given: Rows | None, trial: Trial, *, carried: bool) -> CollectiveScores | None:
+    if given is None and not carried:
         return None
-    rows = carried_collectives() if path is None else read_rows(path)
+    rows = carried_collectives() if given is None else given
     scores = collective_scores(rows.rows, trial.calibration)
     unread = tuple(CollectiveLeftOut(row, series, "", why) for row, series, why in rows.left_out)
     return replace(scores, left_out=(*unread, *scores.left_out))
 
 
-def _memory(path: Path | None, *, carried: bool) -> MemoryScores | None:
-    if path is None:
+def _memory(given: tuple[Cells, ...] | None, *, carried: bool) -> MemoryScores | None:
+    if given is None:
         return memory_scores(carried_memory()) if carried else None
-    return memory_scores(read_cells(path, columns=("mem_kind",)))
+    return memory_scores(given)
 
 
 def _answer(

@@ -202,3 +202,22 @@ def test_collectives_are_a_line_a_series(
     assert "mine    test   1" in said.out
     assert "collective collectives.csv line 3: its GPU is not stated" in said.err
     assert "time_us is blank: fill it in" in said.err
+
+
+@pytest.mark.parametrize("other", ["--collectives", "--memory"])
+def test_nothing_is_written_where_another_file_cannot_be_read(
+    other: str, steps: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published = tmp_path / "scores.json"
+    words = ["validate", "--steps", str(steps), other, "absent.csv", "--publish", str(published)]
+    assert run(words) == 2
+    assert "cannot read 'absent.csv'" in capsys.readouterr().err
+    assert not published.exists()
+
+
+@pytest.mark.parametrize("words", [["--constant", "launch_s"], ["--fit-on", "mosaicml"]])
+def test_what_is_for_a_fit_is_refused_without_one(
+    words: list[str], steps: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", "--steps", str(steps), *words]) == 2
+    assert "are for a fit: give --fit too" in capsys.readouterr().err
