@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from zerosim.validation.cells import Cells, fact_rows
-from zerosim.validation.rows import Default
+from zerosim.validation.cells import Cells, Default, fact_rows
 
 SIZES: Final = ("params", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
 """The columns that say what a decoder is."""

@@ -24,6 +24,20 @@ _GROUPED: Final = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 
 
 @dataclass(frozen=True, slots=True)
+class Default:
+    """A blank cell and what stands for it, with the reason."""
+
+    column: str
+    value: str
+    why: str
+
+    @property
+    def told(self) -> tuple[str, str, str]:
+        """As a score keeps it."""
+        return self.column, self.value, self.why
+
+
+@dataclass(frozen=True, slots=True)
 class Cells:
     """One row: `row_id` for people, and the text of each column that is filled."""
 

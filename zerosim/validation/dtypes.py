@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from zerosim.validation.cells import short
-from zerosim.validation.rows import Default, StepRow
+from zerosim.validation.cells import Default, short
+from zerosim.validation.rows import StepRow
 
 _DTYPES: Final = {
     "bf16": "bfloat16",

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from zerosim.validation.cells import short
+from zerosim.validation.cells import Default, short
 from zerosim.validation.dtypes import compute_dtype, mixed
-from zerosim.validation.rows import Default, StepRow
+from zerosim.validation.rows import StepRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,10 @@ from zerosim.memory.states import largest_model, states
 from zerosim.scenario import moments_of
 from zerosim.scenario.fit import steady
 from zerosim.validation.architectures import architectures
-from zerosim.validation.cells import Cells
+from zerosim.validation.cells import Cells, Default
 from zerosim.validation.memory_rows import MemoryRow
 from zerosim.validation.memory_scenarios import Ran, ran
 from zerosim.validation.memory_sources import Corrected
-from zerosim.validation.rows import Default
 
 _STAGE: Final = re.compile(r"zero-?(\d)", re.IGNORECASE)
 _RANKS: Final = re.compile(r"(\d{1,9}) GPUs")

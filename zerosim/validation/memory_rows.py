@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zerosim.memory.overheads import USABLE
-from zerosim.validation.cells import Cells
-from zerosim.validation.rows import Default
+from zerosim.validation.cells import Cells, Default
 
 GIB: Final = 2**30
 _KINDS: Final = (

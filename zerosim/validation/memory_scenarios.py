@@ -8,10 +8,10 @@ from typing import Final
 from zerosim.errors import InputError
 from zerosim.scenario import Scenario
 from zerosim.validation.architectures import dimensions
-from zerosim.validation.cells import Cells
+from zerosim.validation.cells import Cells, Default
 from zerosim.validation.memory_sources import Corrected
 from zerosim.validation.places import PLACES
-from zerosim.validation.rows import Default, StepRow, step_row
+from zerosim.validation.rows import StepRow, step_row
 from zerosim.validation.steps import simulated
 
 _TORCH: Final = ("ddp", "fsdp1", "fsdp2", "zero-redundancy")

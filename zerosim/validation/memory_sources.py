@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from zerosim.validation.cells import Cells
-from zerosim.validation.rows import Default
+from zerosim.validation.cells import Cells, Default
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from zerosim.hardware import MACHINES
-from zerosim.validation.cells import short
-from zerosim.validation.rows import Default, StepRow
+from zerosim.validation.cells import Default, short
+from zerosim.validation.rows import StepRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.errors import MeasurementError
-from zerosim.validation.cells import Cells, read_cells
+from zerosim.validation.cells import Cells, Default, read_cells
+from zerosim.validation.completion import completed
 
 SPLITS: Final = ("calib", "test")
 """Rows that constants may be fitted on, and rows that they are scored on."""
@@ -34,20 +35,6 @@ class Sizes:
     ffn: int
     vocab: int
     seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class Default:
-    """A blank cell and what stands for it, with the reason."""
-
-    column: str
-    value: str
-    why: str
-
-    @property
-    def told(self) -> tuple[str, str, str]:
-        """As a score keeps it."""
-        return self.column, self.value, self.why
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,48 +142,34 @@ def _unused(cells: Cells) -> str | None:
     return None
 
 
-def step_row(cells: Cells) -> StepRow:
+def step_row(given: Cells) -> StepRow:
     """Read one row. Raises MeasurementError, naming the cell, for what cannot be read or completed."""
-    defaults: list[Default] = []
-
-    def filled(column: str, value: str, why: str) -> str:
-        found = cells.text(column)
-        if found is None:
-            defaults.append(Default(column, value, why))
-        return value if found is None else found
-
-    n_gpus = cells.needed("n_gpus")
-    _refuse_other_parallelism(cells)
-    stage = cells.whole("zero_stage", least=0, most=_STAGE_3)
-    if stage is None:
-        raise MeasurementError(f"row {cells.row_id}: zero_stage is blank: give 0, 1, 2 or 3")
-    sizes = _sizes(cells)
+    _refuse_other_parallelism(given)
+    cells, defaults = completed(given)
+    n_gpus, sizes = cells.needed("n_gpus"), _sizes(cells)
+    stage = cells.whole("zero_stage", least=0, most=_STAGE_3) or 0
     micro_batch, grad_accum = _batch(cells, n_gpus)
-    gpus_per_node = cells.whole("gpus_per_node", most=_MOST_PER_NODE)
-    if gpus_per_node is None:
-        gpus_per_node = 8
-        defaults.append(Default("gpus_per_node", "8", "most nodes have eight"))
     return StepRow(
         row_id=cells.row_id,
-        source_id=filled("source_id", "unnamed source", "rows of one file are one source"),
-        split=filled("split", "test", "a row that nobody marked is scored, never fitted"),
-        simulatable=filled("simulatable", "yes", "a row that nobody marked is scored"),
+        source_id=cells.filled["source_id"],
+        split=cells.filled["split"],
+        simulatable=cells.filled["simulatable"],
         suite=cells.text("suite") or "",
         scaling_group=cells.text("scaling_group"),
         gpu=cells.text("gpu"),
         n_gpus=n_gpus,
-        gpus_per_node=gpus_per_node,
-        framework=filled("framework", "PyTorch FSDP" if stage > 1 else "PyTorch DDP", "by stage"),
+        gpus_per_node=cells.whole("gpus_per_node", most=_MOST_PER_NODE) or 1,
+        framework=cells.filled["framework"],
         zero_stage=stage,
         shard_group=cells.whole("shard_group", most=n_gpus) or (n_gpus if stage else 1),
         sizes=sizes,
         micro_batch=micro_batch,
         grad_accum=grad_accum,
-        precision=filled("precision", "bf16", "what mixed precision is unless it says otherwise"),
+        precision=cells.filled["precision"],
         wire=(cells.text("ag_dtype"), cells.text("rs_dtype")),
         measured_s=_measured(cells, n_gpus, micro_batch * grad_accum * sizes.seq),
         raw=cells,
-        defaults=tuple(defaults),
+        defaults=defaults,
     )
 
 

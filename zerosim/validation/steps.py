@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from zerosim.errors import InputError, MeasurementError
 from zerosim.scenario import Scenario
+from zerosim.validation.cells import Default
 from zerosim.validation.dtypes import optimizer
 from zerosim.validation.engines import choice_of
 from zerosim.validation.family import family
 from zerosim.validation.places import cluster_fields
-from zerosim.validation.rows import Default, StepRow
+from zerosim.validation.rows import StepRow
 
 _TORCH_CHECKPOINT: Final = ("FSDP", "PyTorch DDP")
 """Frameworks whose checkpoints are torch's, not reentrant: they stop early from torch 2.1 on."""
@@ -38,13 +39,14 @@ def simulated(row: StepRow) -> Simulated:
         kept["early_stop"] = True
         again = [*again, Default("act_ckpt", "stops early", "torch's checkpoint, from 2.1 on")]
     updates, updated = optimizer(row)
+    compiled, fuses = _compiled(row)
     sizes = row.sizes
     record: dict[str, Any] = {
         "name": row.row_id,
         "workload": {
             **family(row),
             **kept,
-            "compile": (row.raw.text("compile") or "").lower() in ("yes", "true"),
+            "compile": compiled,
             "layers": sizes.layers,
             "hidden": sizes.hidden,
             "heads": sizes.heads,
@@ -67,8 +69,15 @@ def simulated(row: StepRow) -> Simulated:
         raise
     except InputError as error:
         raise row.refused(str(error)) from None
-    defaults = (*row.defaults, *where, *choice.defaults, *attends, *again, *updated)
+    defaults = (*row.defaults, *where, *choice.defaults, *attends, *again, *fuses, *updated)
     return Simulated(row, scenario, defaults)
+
+
+def _compiled(row: StepRow) -> tuple[bool, list[Default]]:
+    if "llm.c" in row.framework.lower():
+        why = "its kernels are fused by hand, as a compiler would (train_gpt2.cu)"
+        return True, [Default("compile", "yes", why)]
+    return (row.raw.text("compile") or "").lower() in ("yes", "true"), []
 
 
 def _attention(row: StepRow) -> tuple[str, list[Default]]:

@@ -30,6 +30,32 @@ def test_a_blank_that_may_be_filled_is_filled_and_counted(row: Callable[..., Ste
     assert found.grad_accum == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "stage"),
+    [
+        ({"framework": "PyTorch FSDP1"}, 3),
+        ({"framework": "PyTorch FSDP1", "sharding_raw": "SHARD_GRAD_OP"}, 2),
+        ({"framework": "Megatron + DeepSpeed ZeRO-2"}, 2),
+        ({"framework": "llm.c", "sharding_raw": "ZeRO-1 (-z 1)"}, 1),
+        ({"framework": "PyTorch DDP"}, 0),
+    ],
+)
+def test_a_stage_that_is_blank_is_what_its_words_mean(
+    row: Callable[..., StepRow], given: dict[str, str], stage: int
+) -> None:
+    found = row(zero_stage="", shard_group="", **given)
+    assert found.zero_stage == stage
+    assert [d.column for d in found.defaults] == ["zero_stage"]
+
+
+def test_sizes_that_are_blank_are_those_of_a_model_that_is_known(
+    row: Callable[..., StepRow],
+) -> None:
+    found = row(model_id="mpt-7b", hidden="", heads="", vocab="", params="")
+    assert (found.sizes.hidden, found.sizes.heads, found.sizes.vocab) == (4096, 32, 50368)
+    assert [d.column for d in found.defaults] == ["params", "hidden", "heads", "vocab"]
+
+
 def test_accumulation_and_micro_batch_follow_from_the_global_batch(
     row: Callable[..., StepRow],
 ) -> None:
@@ -52,7 +78,7 @@ def test_a_step_may_be_given_as_tokens_a_second(row: Callable[..., StepRow]) -> 
         ({"params": ""}, "params is blank"),
         ({"hidden": ""}, "hidden is blank"),
         ({"micro_batch": ""}, "micro_batch is blank"),
-        ({"zero_stage": ""}, "zero_stage is blank"),
+        ({"zero_stage": "", "framework": "Composer"}, "zero_stage is blank: give 0, 1, 2 or 3"),
         ({"step_time_s": "1,27"}, "step_time_s is '1,27': give a finite number"),
         ({"step_time_s": "1e6"}, "step_time_s is '1e6': give a number above 0, at most 86400"),
         ({"step_time_s": "", "tok_s_gpu": "0.1"}, "16384 tokens a rank then take over a day"),

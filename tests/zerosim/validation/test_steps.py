@@ -80,6 +80,16 @@ def test_each_framework_runs_the_schedule_that_does_what_it_does(
     assert (found.name, found.options) == (schedule, options)
 
 
+@pytest.mark.parametrize(
+    ("given", "compiled"),
+    [({}, False), ({"compile": "yes"}, True), ({"framework": "llm.c", "zero_stage": "1"}, True)],
+)
+def test_kernels_are_fused_by_a_compiler_or_by_hand(
+    row: Callable[..., StepRow], given: dict[str, str], compiled: bool
+) -> None:
+    assert simulated(row(**given)).scenario.workload.compile is compiled
+
+
 def test_a_wire_dtype_that_is_not_stated_is_that_of_computing_and_counted(
     row: Callable[..., StepRow],
 ) -> None:
