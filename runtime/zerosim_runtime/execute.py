@@ -19,7 +19,7 @@ import torch
 
 from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import PREFIX, Kind
-from zerosim.plan import Op, Plan
+from zerosim.plan import Allocation, Op, Plan
 from zerosim.workload import Workload
 from zerosim_runtime.actions import add_gradient, carry_out, make_gradients
 from zerosim_runtime.memory import Memory
@@ -160,8 +160,8 @@ def _end_loss(execution: Execution, made: int) -> None:
     op, saved, memory = _stop(execution), execution.saved, execution.rank.memory
     if _LOSS in memory.booked:
         memory.drop(_LOSS)
-    for allocation in op.allocates:
-        memory.book(allocation.key, allocation.kind, made if allocation.kind == "logits" else 0)
+    for allocation in _measured(op):
+        memory.book(allocation.key, allocation.kind, made)
     _release(memory, op)
     if kept := saved.kept.pop(_LOSS, 0):
         memory.book(_LOSS, "workspace", kept)
@@ -227,7 +227,7 @@ def _end_forward(execution: Execution) -> None:
     """A layer's output is there (the last layer's with the loss): book what autograd keeps for it."""
     op, saved, memory = _stop(execution), execution.saved, execution.rank.memory
     layer = op.name.removeprefix(PREFIX[op.kind])
-    for allocation in op.allocates:
+    for allocation in _measured(op):
         nbytes = saved.kept.get(layer, 0)
         if allocation.kind == "logits":
             nbytes = saved.logits.get(layer, 0)
@@ -264,8 +264,17 @@ def _arrive(execution: Execution, key: tuple[int, int], parameter: torch.Tensor)
         execution.arrived.add(key)
 
 
+def _measured(op: Op) -> list[Allocation]:
+    """What an op takes but for what lives only while it runs, which nobody can see from outside."""
+    return [allocation for allocation in op.allocates if allocation.kind != "workspace"]
+
+
 def _release(memory: Memory, op: Op) -> None:
+    taken = {allocation.key for allocation in _measured(op)}
+    passing = {allocation.key for allocation in op.allocates} - taken
     for key in op.frees:
+        if key in passing:
+            continue
         if memory.booked[key][0] == "gathered":
             memory.empty(key)
         else:

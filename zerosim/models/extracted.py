@@ -31,12 +31,16 @@ _MAX_TENSORS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """How an extracted model is used: its batch, micro-batches, element size, checkpointing."""
+    """How an extracted model is used: its batch, micro-batches, element size, checkpointing.
+
+    `loss`: the cross-entropy of its scores, if it has any (None: nobody takes one).
+    """
 
     micro_batch: int
     micro_batches: int
     param_bytes: int
     checkpointing: str
+    loss: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,10 @@ def _layers(record: Mapping[str, Any], units: tuple[Unit, ...], scale: _Scale) -
             raise ScenarioError(f"{place} stands for units that differ: give each its own entry")
         modules = _modules(entry, place, units[first], scale)
         costs = _costs(entry, place, scale)
+        if costs["logits"] and scale.use.loss is not None:
+            # The extraction handed the scores' gradient in; the loss makes it.
+            left = max(0, costs["backward_workspace"] - costs["logits"])
+            costs |= {"loss": scale.use.loss, "backward_workspace": left}
         for k, name in enumerate(names):
             if name in seen:
                 raise ScenarioError(f"{place} has the name '{name}' again: give each layer its own")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from zerosim.models import workspace
 from zerosim.models.kernels import (
     LAST,
     Attention,
@@ -58,6 +59,7 @@ def _embed(sizes: Sizes, root: tuple[Parameter, ...]) -> Layer:
         sizes.tokens * h,
         forward_elements=forward.elements,
         backward_elements=backward.elements,
+        forward_workspace=workspace.of_embedding(sizes).forward,
         modules=_modules(root, ("embedding", "position"), 0, {}, kernels),
         forward_work=forward.work,
         backward_work=backward.work,
@@ -87,6 +89,7 @@ def _head(sizes: Sizes, root: tuple[Parameter, ...]) -> Layer:
         logits=scores,
         forward_elements=forward.elements,
         backward_elements=backward.elements,
+        backward_workspace=workspace.of_head(sizes).backward,
         modules=_modules(root, ("norm", last), 0, {last: flops}, kernels),
         forward_work=forward.work,
         backward_work=backward.work,
@@ -157,6 +160,7 @@ def _blocks(sizes: Sizes, block: tuple[Parameter, ...]) -> tuple[Layer, ...]:
         "selective": kernels.scores_again(),
         "ops": kernels.again_by_op(_spared(sizes)[1]),
     }.get(sizes.checkpointing, forward)
+    scratch = workspace.of_block(sizes, block)
     return tuple(
         Layer(
             str(i),
@@ -168,6 +172,9 @@ def _blocks(sizes: Sizes, block: tuple[Parameter, ...]) -> tuple[Layer, ...]:
             backward_elements=backward.elements,
             recompute_flops=again,
             recomputed=recomputed,
+            forward_workspace=scratch.forward,
+            recompute_workspace=scratch.again,
+            backward_workspace=scratch.backward,
             modules=modules,
             forward_work=forward.work,
             recompute_work=recompute.work if again else None,
@@ -230,8 +237,10 @@ def _kept(sizes: Sizes) -> int:
     """Elements a block keeps for its backward, with an attention that does not store its scores.
 
     GPT: 34 bytes a token and hidden (Korthikanti et al., arXiv 2205.05198 §4.1, without 5as/h), that
-    is 17 elements of 2 bytes. Llama: 6 + 2·kv/heads widths, and 3 of the feed-forward width.
+    is 17 elements of 2 bytes, one of them the masks of two dropouts. Llama: 6 + 2·kv/heads widths, and
+    4 of the feed-forward width, or 3 compiled, which computes SiLU again.
     """
     if not sizes.llama:
         return 17 * sizes.tokens * sizes.hidden
-    return sizes.tokens * (6 * sizes.hidden + 2 * sizes.kv + 3 * sizes.ffn)
+    fed = 3 if sizes.compiled else 4
+    return sizes.tokens * (6 * sizes.hidden + 2 * sizes.kv + fed * sizes.ffn)

@@ -53,7 +53,10 @@ def _workload(scenario: Scenario) -> Workload:
     w = scenario.workload
     if w.record is not None:
         width = dtype_bytes(scenario.numerics.dtype)
-        return extracted(w.record, Use(w.micro_batch, w.micro_batches, width, w.checkpointing))
+        loss = w.loss or "eager"
+        return extracted(
+            w.record, Use(w.micro_batch, w.micro_batches, width, w.checkpointing, loss)
+        )
     if w.model == "uniform":
         return uniform(
             layers=w.layers,

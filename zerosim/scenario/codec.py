@@ -63,7 +63,7 @@ def section_to(section: Any) -> dict[str, Any]:  # noqa: ANN401 - any section re
         options = SCHEDULES[section.name].options(**section.options)
         return {"name": section.name} | _present(asdict(options))
     if isinstance(section, WorkloadSection) and section.record is not None:
-        return {name: getattr(section, name) for name in EXTRACTED_FIELDS}
+        return _present({name: getattr(section, name) for name in EXTRACTED_FIELDS})
     return _present(asdict(section))
 
 

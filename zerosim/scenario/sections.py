@@ -12,7 +12,9 @@ from zerosim.hardware.machine_file import machine_from
 from zerosim.workload import LOSSES
 
 MODELS: Final = ("uniform", "gpt", "llama", "parameters", "extracted")
-EXTRACTED_FIELDS: Final = ("model", "micro_batch", "micro_batches", "checkpointing", "record")
+EXTRACTED_FIELDS: Final = (
+    *("model", "micro_batch", "micro_batches", "checkpointing", "loss", "record"),
+)
 """What can be said about an extracted model; the rest is in its record."""
 ATTENTIONS: Final = ("flash", "flash1", "eager")
 COMPILED: Final = ("gpt", "llama")
@@ -32,7 +34,7 @@ class WorkloadSection:
     product give (torchtitan's selective by op).
     `record`: what `zerosim extract` wrote about the model `extracted`. `bias`: whether the layers of
     `uniform` have one (else true). `compile`: torch.compile, which fuses kernels of gpt and llama.
-    `loss`: their cross-entropy, as eager kernels, as a fused one (what it is if compiled), or upcast:
+    `loss`: their cross-entropy, and that of extracted scores, as eager kernels, as a fused one (what it is if compiled), or upcast:
     eager, of float32 logits that the model gives.
     `early_stop`: what full checkpointing computes again ends with the last tensor that was kept, as
     torch's does unless it is reentrant: the last matrix product of a block is spared.
@@ -222,7 +224,7 @@ def _refuse_loss(section: WorkloadSection) -> None:
     if section.loss is None:
         return
     _one_of("loss", section.loss, LOSSES)
-    if section.model not in COMPILED:
+    if section.model not in (*COMPILED, "extracted"):
         raise ScenarioError(
             f"workload.loss is {section.loss}, but model '{section.model}' has no cross-entropy of its "
             f"own: leave it out, or take {' or '.join(COMPILED)}"

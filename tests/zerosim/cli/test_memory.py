@@ -240,7 +240,7 @@ def test_bad_input_is_one_sentence(
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
-        ("llama2-70b", "activations are 81% of it: --set checkpointing=full, or a smaller micro_b"),
+        ("llama2-70b", "activations are 84% of it: --set checkpointing=full, or a smaller micro_b"),
         (
             "llama2-70b --set checkpointing=full --set micro_batch=40",
             "activations are 71% of it: a smaller",

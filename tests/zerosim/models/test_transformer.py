@@ -99,7 +99,7 @@ def test_by_op_a_llama_block_keeps_its_input_attention_q_v_gate_and_down() -> No
     # block keeps, without the input, attention, v and gate, is there beside the saved q and down.
     assert block.activations == 12 * (8 + 8 + 8 + 4 + 20 + 8)
     assert block.recompute_flops == 2 * 12 * (8 * 4 + 8 * 8 + 8 * 20)
-    assert block.recomputed == 12 * (6 * 8 + 2 * 4 + 3 * 20) - 12 * (8 + 8 + 4 + 20)
+    assert block.recomputed == 12 * (6 * 8 + 2 * 4 + 4 * 20) - 12 * (8 + 8 + 4 + 20)
 
 
 def test_by_op_a_gpt_block_keeps_its_input_attention_qkv_and_up() -> None:
@@ -107,6 +107,28 @@ def test_by_op_a_gpt_block_keeps_its_input_attention_qkv_and_up() -> None:
     assert block.activations == 12 * (8 + 8 + 24 + 32)
     assert block.recompute_flops == 2 * 12 * (8 * 8 + 32 * 8)
     assert block.recomputed == 12 * 17 * 8 - block.activations
+
+
+def test_a_llama_block_keeps_four_widths_of_its_feed_forward_and_three_compiled() -> None:
+    eager = transformer(sizes(llama=True, kv_heads=1, ffn=20)).layers[1].activations
+    compiled = transformer(sizes(llama=True, kv_heads=1, ffn=20, compiled=True)).layers[1]
+    # Norms, residuals, q, attention: 6 of 8; k and v of 4; gate, SiLU, up and their product of 20.
+    assert eager == 12 * (6 * 8 + 2 * 4 + 4 * 20)
+    assert compiled.activations == 12 * (6 * 8 + 2 * 4 + 3 * 20)
+
+
+def test_what_lives_only_while_a_llama_block_runs() -> None:
+    block = transformer(sizes(llama=True, kv_heads=1, ffn=20, checkpointing="full")).layers[1]
+    # q, attention, the sum and its norm of 8, k and v of 4, SiLU, up and their product of 20.
+    assert block.forward_workspace == 12 * (4 * 8 + 2 * 4 + 3 * 20)
+    assert block.recompute_workspace == 12 * 2 * 8
+    # Gradients of SiLU, of up and of the residual; of all parameters' only down's is there.
+    assert block.backward_workspace == 12 * (2 * 20 + 8) - (16 * 8 + 8 * 8 + 2 * 20 * 8 + 2 * 8)
+
+
+def test_compiled_a_checkpointed_block_has_two_widths_at_once() -> None:
+    words = {"llama": True, "kv_heads": 1, "ffn": 20, "checkpointing": "full", "compiled": True}
+    assert transformer(sizes(**words)).layers[1].forward_workspace == 12 * (2 * 8 + 2 * 20)
 
 
 def test_gpt2_does_0_33_petaflops_on_a_batch_of_32() -> None:

@@ -55,7 +55,8 @@ def alive(*words: str) -> list[tuple[str, int]]:
     found = []
     for op in plan.ops:
         held |= {a.key: a.nbytes for a in op.allocates if a.key.endswith((".head", ".loss"))}
-        of_logits = [n for key, n in held.items() if not key.startswith("activations")]
+        others = ("activations.head", "workspace.head")
+        of_logits = [n for key, n in held.items() if key not in others]
         if op.name in ("Fhead", "loss", "dloss", "Bhead", "B1"):
             found.append((op.name, sum(of_logits) // LOGITS))
         held = {key: n for key, n in held.items() if key not in op.frees}
