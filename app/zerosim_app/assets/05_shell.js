@@ -49,7 +49,9 @@
       );
       return [`${Number((number / size).toPrecision(3))} ${letter} ${unit}`, row];
     },
+    // Answers may come after another page was opened: its address is its own.
     keepScenario(words, view, shown, start) {
+      if (location.pathname !== "/simulate") return dash_clientside.no_update;
       const query = new URLSearchParams();
       if (start[0] !== "lesson-zero3") query.set("preset", start[0]);
       if (words && words.length) query.set("set", words.join(" "));
@@ -72,6 +74,7 @@
     },
     // Filters are part of the address, but changing them makes no new page.
     keepScores(view, ...filters) {
+      if (location.pathname !== "/accuracy") return dash_clientside.no_update;
       const names = ["suite", "split", "source", "gpu", "by", "series"];
       const standard = { view: "steps", suite: "test", by: "source" };
       const query = new URLSearchParams();

@@ -40,7 +40,12 @@ def layout(**query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever t
                     value=state.view,
                     **wild({"aria-label": "What to show"}),
                 ),
-                html.Div(_filters(state), className="zs-row", id="acc-filters"),
+                html.Div(
+                    _filters(state),
+                    className="zs-row",
+                    id="acc-filters",
+                    **wild({"data-view": state.view}),
+                ),
             ],
             className="zs-row zs-between",
         ),
@@ -90,7 +95,10 @@ def register(app: Dash) -> None:
     asked = [Input(f"acc-{name}", "value") for name in ("view", *_FILTERS)]
     app.callback(Output("acc-shown", "children"), Input("theme", "data"), *asked)(show)
     app.clientside_callback(
-        ClientsideFunction("zs", "keepScores"), Output("acc-filters", "data-view"), *asked
+        ClientsideFunction("zs", "keepScores"),
+        Output("acc-filters", "data-view"),
+        *asked,
+        prevent_initial_call=True,
     )
 
 
