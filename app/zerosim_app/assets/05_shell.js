@@ -28,6 +28,7 @@
     },
     // The open tab is part of the address, but changing it makes no new page.
     keepTab(tab) {
+      if (location.pathname !== "/explore") return dash_clientside.no_update;
       const query = new URLSearchParams(location.search);
       if (tab === "selection") query.delete("tab");
       else query.set("tab", tab);
