@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -106,9 +106,13 @@ def shortest(jobs: dict[str, Job], rounds: int, clock: Callable[[], float]) -> d
     return best
 
 
-def scenario_of(sizes: Sizes, ranks: int) -> Scenario:
+ALONE: Final = ("sm_contention=false", "memory_contention=false")
+"""The bare engine's bars; kernels that are slower beside collectives have one of their own."""
+
+
+def scenario_of(sizes: Sizes, ranks: int, words: Sequence[str] = ()) -> Scenario:
     """The trillion-parameter GPT on so many ranks."""
-    return load_scenario("gpt-1t", [f"world_size={ranks}", f"layers={sizes.layers}"])
+    return load_scenario("gpt-1t", [f"world_size={ranks}", f"layers={sizes.layers}", *words])
 
 
 def contended(sizes: Sizes) -> Scenario:
@@ -143,7 +147,7 @@ def unfolded_events(program: Program, folded: Folded, given: list[Int | int]) ->
 def engine_figures(sizes: Sizes) -> list[Figure]:
     """The engine's ratios to the base."""
     big, small, few = (
-        scenario_of(sizes, n) for n in (sizes.ranks, sizes.few_ranks, sizes.unfolded_ranks)
+        scenario_of(sizes, n, ALONE) for n in (sizes.ranks, sizes.few_ranks, sizes.unfolded_ranks)
     )
     plan, cluster = plan_of(big), cluster_of(big)
     program = timed(plan, cluster)
