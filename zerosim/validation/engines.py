@@ -104,7 +104,10 @@ def _deepspeed(row: StepRow) -> Choice:
 
 
 def _deepspeed12(row: StepRow) -> dict[str, Any]:
-    """What a row says of DeepSpeed's buckets; before 2023 each owner was sent its slice."""
+    """What a row says of DeepSpeed's buckets; before 2023 each owner was sent its slice.
+
+    Buckets of several owners that are all-reduced came with DeepSpeed's blogs/comm-opt.
+    """
     options: dict[str, Any] = {}
     if "overlap_comm" in (row.raw.text("notes") or ""):
         options["overlap_comm"] = True
