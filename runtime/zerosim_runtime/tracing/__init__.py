@@ -1,0 +1,1 @@
+"""Tracing of any torch.distributed program: what it asks of its ranks, and when it got it."""

@@ -1,0 +1,65 @@
+"""What one may choose: the ZeRO stage, the numbers' format, buckets, prefetch, the optimizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+
+from zerosim.errors import InputError, UnknownNameError
+from zerosim_runtime.optimizer import Settings
+
+STAGES: Final = (1, 2, 3)
+PARTITIONS: Final = ("even", "whole")
+BUCKET_ORDERS: Final = ("static", "dynamic")
+OPTIMIZERS: Final = ("sgd", "momentum", "adam", "adamw")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a module is trained.
+
+    `dtype`: what it computes in, None: as its parameters are; bfloat16 and float16 have float32
+    masters. `loss_scale`: a fixed factor, 0 for a dynamic one, None for none. `clip_norm`: the largest
+    global gradient norm, None: any. `bucket_bytes`: of gradients in stages 1 and 2, and of gathers
+    after the update. `bucket_order`: static (the same every step, zeros for parameters without a
+    gradient) or dynamic (as gradients arrive). `partition`: even rows, or whole parameters to the
+    least loaded rank (stages 1 and 2). Stage 3: `prefetch` units ahead, `keep_last` forward unit,
+    at most `in_flight` reduce-scatters at once. `guard`: ranks compare what they issue.
+    """
+
+    stage: int = 3
+    dtype: torch.dtype | None = None
+    optimizer: str = "adamw"
+    settings: Settings = field(default_factory=Settings)
+    clip_norm: float | None = None
+    loss_scale: float | None = None
+    bucket_bytes: int = 25 * 2**20
+    bucket_order: str = "static"
+    partition: str = "even"
+    prefetch: int = 1
+    keep_last: bool = True
+    in_flight: int = 1
+    guard: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be. Raises UnknownNameError, InputError."""
+        for word, value, known in (
+            ("partition", self.partition, PARTITIONS),
+            ("bucket order", self.bucket_order, BUCKET_ORDERS),
+            ("optimizer", self.optimizer, OPTIMIZERS),
+        ):
+            if value not in known:
+                raise UnknownNameError(word, value, known)
+        if self.stage not in STAGES:
+            raise InputError(f"stage is {self.stage}: give 1, 2 or 3")
+        if self.partition == "whole" and self.stage == STAGES[-1]:
+            raise InputError("partition is 'whole' at stage 3: give stage 1 or 2, or 'even'")
+        for name, number, least in (
+            ("bucket_bytes", self.bucket_bytes, 1),
+            ("prefetch", self.prefetch, 0),
+            ("in_flight", self.in_flight, 1),
+        ):
+            if number < least:
+                raise InputError(f"{name} is {number}: give at least {least}")
