@@ -119,6 +119,7 @@ def communicator(
     backend: str, timeout_s: float, now: Callable[[], int] = time.perf_counter_ns
 ) -> Communicator:
     """Make a communicator over all ranks; every rank must do so in the same order."""
+    _register_queue()
     name = _GLOO_QUEUE if backend == "gloo" else backend
     group = dist.new_group(backend=name, timeout=timedelta(seconds=timeout_s))
     if group is None or not isinstance(group, dist.ProcessGroup):
@@ -161,11 +162,15 @@ def choose_backend(wanted: str, n_ranks: int) -> str:
 
 def start_group(timeout_s: float) -> None:
     """Join the ranks torchrun started (its environment says where); gloo carries the control talk."""
+    _register_queue()
+    dist.init_process_group("gloo", timeout=timedelta(seconds=timeout_s))
+
+
+def _register_queue() -> None:
     if _GLOO_QUEUE.upper() not in dist.Backend.backend_list and not hasattr(
         dist.Backend, _GLOO_QUEUE.upper()
     ):
         dist.Backend.register_backend(_GLOO_QUEUE, _one_worker, devices=["cpu"])
-    dist.init_process_group("gloo", timeout=timedelta(seconds=timeout_s))
 
 
 def _one_worker(store: object, rank: int, size: int, timeout: timedelta) -> object:

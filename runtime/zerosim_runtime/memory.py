@@ -17,6 +17,8 @@ from zerosim_runtime.records import Change
 class Memory:
     """The live tensors by key, and the changes since the last time they were taken away.
 
+    `live` bytes are booked now, `peak` is the most there ever were.
+
     With `poison`, new floating-point memory is NaN until it is filled, so that a use before the
     gather that should fill it shows.
     """
@@ -27,6 +29,8 @@ class Memory:
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
     booked: dict[str, tuple[str, int]] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
+    live: int = 0
+    peak: int = 0
 
     def new(
         self, allocation: Allocation, elements: int, dtype: torch.dtype, *, zero: bool = False
@@ -66,12 +70,15 @@ class Memory:
             raise RuntimeFailedError(f"'{key}' is allocated twice: the plan must free it first")
         self.booked[key] = (kind, nbytes)
         self.changes.append(Change(self.now(), kind, nbytes))
+        self.live += nbytes
+        self.peak = max(self.peak, self.live)
 
     def drop(self, key: str) -> None:
         """Let a tensor go. Whoever still moves it (a collective under way) keeps it until then."""
         self.tensors.pop(key, None)
         kind, nbytes = self.booked.pop(key)
         self.changes.append(Change(self.now(), kind, -nbytes))
+        self.live -= nbytes
 
     def empty(self, key: str) -> None:
         """Free a tensor's storage but keep the tensor, so that it can be refilled."""

@@ -61,9 +61,9 @@ class Optimizer:
 
 def make_optimizer(weights: Weights, numerics: Numerics, settings: Settings) -> Optimizer:
     """States for the rows this rank owns, zero moments first. Raises UnknownNameError."""
-    if numerics.optimizer not in _RULES:
-        raise UnknownNameError("optimizer", numerics.optimizer, _RULES)
-    _, n_moments = _RULES[numerics.optimizer]
+    if numerics.optimizer not in RULES:
+        raise UnknownNameError("optimizer", numerics.optimizer, RULES)
+    _, n_moments = RULES[numerics.optimizer]
     pieces = [piece for pieces in weights.layout.pieces for piece in pieces]
     sample = weights.own(pieces[0])
     narrow = numerics.master and numerics.param_bytes < _SINGLE
@@ -88,23 +88,24 @@ def make_optimizer(weights: Weights, numerics: Numerics, settings: Settings) -> 
 
 def update(optimizer: Optimizer, owned: Owned, gradient: torch.Tensor, step: int) -> None:
     """Step one parameter's rows by their mean gradient; `step` counts from 1."""
-    rule, _ = _RULES[optimizer.name]
+    rule, _ = RULES[optimizer.name]
     gradient = gradient[: owned.master.numel()].to(owned.master.dtype)
     rule(owned.master, gradient, owned.moments, step, optimizer.settings)
     if owned.master is not owned.weight:
         owned.weight.copy_(owned.master)
 
 
-_Moments = tuple[torch.Tensor, ...]
-_Rule = Callable[[torch.Tensor, torch.Tensor, _Moments, int, Settings], None]
+Moments = tuple[torch.Tensor, ...]
+"""What an optimizer remembers of a parameter, in the order of its rule."""
+Rule = Callable[[torch.Tensor, torch.Tensor, Moments, int, Settings], None]
 
 
-def _sgd(weight: torch.Tensor, gradient: torch.Tensor, _: _Moments, __: int, s: Settings) -> None:
+def _sgd(weight: torch.Tensor, gradient: torch.Tensor, _: Moments, __: int, s: Settings) -> None:
     weight.add_(gradient, alpha=-s.lr)
 
 
 def _momentum(
-    weight: torch.Tensor, gradient: torch.Tensor, moments: _Moments, step: int, s: Settings
+    weight: torch.Tensor, gradient: torch.Tensor, moments: Moments, step: int, s: Settings
 ) -> None:
     (velocity,) = moments
     if step == 1:
@@ -115,7 +116,7 @@ def _momentum(
 
 
 def _adam(
-    weight: torch.Tensor, gradient: torch.Tensor, moments: _Moments, step: int, s: Settings
+    weight: torch.Tensor, gradient: torch.Tensor, moments: Moments, step: int, s: Settings
 ) -> None:
     first, second = moments
     first.lerp_(gradient, 1 - s.betas[0])
@@ -126,15 +127,16 @@ def _adam(
 
 
 def _adamw(
-    weight: torch.Tensor, gradient: torch.Tensor, moments: _Moments, step: int, s: Settings
+    weight: torch.Tensor, gradient: torch.Tensor, moments: Moments, step: int, s: Settings
 ) -> None:
     weight.mul_(1 - s.lr * s.weight_decay)
     _adam(weight, gradient, moments, step, s)
 
 
-_RULES: Final[dict[str, tuple[_Rule, int]]] = {
+RULES: Final[dict[str, tuple[Rule, int]]] = {
     "sgd": (_sgd, 0),
     "momentum": (_momentum, 1),
     "adam": (_adam, 2),
     "adamw": (_adamw, 2),
 }
+"""The rule that steps a weight in place by its gradient, and how many moments it has, all zero at first."""

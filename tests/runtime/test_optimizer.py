@@ -152,6 +152,6 @@ def test_a_last_row_without_padding_in_memory_is_stepped_only_where_it_exists() 
 
 
 def test_an_optimizer_without_a_rule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(make_optimizer.__globals__["_RULES"], "adam")
+    monkeypatch.delitem(make_optimizer.__globals__["RULES"], "adam")
     with pytest.raises(UnknownNameError, match="no optimizer 'adam': did you mean 'adamw'"):
         make_optimizer(_weights(1, 0, "float32"), Numerics("float32", "float32", "adam"), SETTINGS)

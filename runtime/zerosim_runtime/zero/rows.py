@@ -35,3 +35,14 @@ def split_rows(tensor: torch.Tensor, piece: Piece, n_ranks: int) -> torch.Tensor
 def join_rows(rows: torch.Tensor, piece: Piece) -> torch.Tensor:
     """The parameter from its rows `[n_ranks, row]`: in its shape, without padding."""
     return rows.reshape(-1)[: piece.numel].view(piece.shape)
+
+
+def lay_rows(rows: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Write the tensor into `rows` `[n_ranks, row]`, which may be a view, and zeros behind it."""
+    row = rows.shape[1]
+    flat = tensor.reshape(-1)
+    full, rest = divmod(flat.numel(), row)
+    rows[:full].copy_(flat[: full * row].view(full, row))
+    rows[full:].zero_()
+    if rest:
+        rows[full, :rest].copy_(flat[full * row :])

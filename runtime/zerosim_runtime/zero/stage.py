@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one rank owns of a parameter: elements `start` to `end` of the flat tensor.
+
+    With the padding behind them they are a row of `row` elements.
+    """
+
+    start: int
+    end: int
+    row: int
 
 
 class Stage(ABC):
@@ -13,6 +26,10 @@ class Stage(ABC):
 
     A tied parameter has one name, its first; a frozen one (`requires_grad` is False) has no row here.
     """
+
+    @abstractmethod
+    def shares(self) -> Mapping[str, Share]:
+        """What this rank owns, by parameter, in the same order on every rank."""
 
     @abstractmethod
     def backward(self, loss: torch.Tensor, *, last: bool) -> None:
@@ -28,7 +45,10 @@ class Stage(ABC):
 
     @abstractmethod
     def weights(self) -> Mapping[str, torch.Tensor]:
-        """This rank's row `[row]` of each parameter as it computes; the optimizer writes here."""
+        """This rank's row of each parameter as it computes; the optimizer writes here.
+
+        `[row]`, or `[end - start]` without the padding where the parameter itself is kept whole.
+        """
 
     @abstractmethod
     def refresh(self) -> None:
@@ -40,4 +60,4 @@ class Stage(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Take the hooks off, end threads and process groups."""
+        """Take the hooks off. The trainer ends threads and process groups."""
