@@ -1,3 +1,7 @@
+"""The even split pads and cuts; options refuse what cannot be."""
+
+from __future__ import annotations
+
 import pytest
 import torch
 
