@@ -65,15 +65,18 @@ class Communicator:
     queue: SimpleQueue[tuple[Handle, Any] | None] = field(default_factory=SimpleQueue)
     waiter: threading.Thread | None = None
 
-    def issue(self, kind: Kind, name: str, output: torch.Tensor, source: torch.Tensor) -> Handle:
-        """Start a collective: `output` and `source` are flat; for all-reduce and broadcast the same.
+    def issue(
+        self, kind: Kind, name: str, output: torch.Tensor, source: torch.Tensor, root: int = 0
+    ) -> Handle:
+        """Start a collective: `output` and `source` are flat; where it works in place, the same.
 
         all_gather fills `output` `[ranks·n]` from everyone's `source` `[n]`, reduce_scatter leaves in
-        `output` `[n]` this rank's row of the sum, all_reduce sums in place, broadcast brings rank 0's.
+        `output` `[n]` this rank's row of the sum, all_reduce sums in place, broadcast brings `root`'s,
+        reduce leaves the sum on `root` (and on others anything).
         """
         handle = Handle(name, self.now())
         try:
-            work = self._start(kind, output, source)
+            work = self._start(kind, output, source, root)
         except RuntimeError as error:
             raise PeerLostError(f"'{name}' failed ({error}): see the other ranks") from error
         self.queue.put((handle, work))
@@ -85,12 +88,12 @@ class Communicator:
         if self.waiter is not None:
             self.waiter.join()
 
-    def _start(self, kind: Kind, output: torch.Tensor, source: torch.Tensor) -> Any:  # noqa: ANN401 - a Work or a CUDA event
+    def _start(self, kind: Kind, output: torch.Tensor, source: torch.Tensor, root: int) -> Any:  # noqa: ANN401 - a Work or a CUDA event
         if self.stream is None:
-            return _call(kind, output, source, self.group, asynchronous=True)
+            return _call(kind, output, source, root, self.group, asynchronous=True)
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            _call(kind, output, source, self.group, asynchronous=False)
+            _call(kind, output, source, root, self.group, asynchronous=False)
             return self.stream.record_event()
 
 
@@ -98,6 +101,7 @@ def _call(
     kind: Kind,
     output: torch.Tensor,
     source: torch.Tensor,
+    root: int,
     group: dist.ProcessGroup,
     *,
     asynchronous: bool,
@@ -109,9 +113,11 @@ def _call(
     if kind is Kind.ALL_REDUCE:
         return dist.all_reduce(output, group=group, async_op=asynchronous)
     if kind is Kind.BROADCAST:
-        return dist.broadcast(output, src=0, group=group, async_op=asynchronous)
+        return dist.broadcast(output, src=root, group=group, async_op=asynchronous)
+    if kind is Kind.REDUCE:
+        return dist.reduce(output, dst=root, group=group, async_op=asynchronous)
     raise RuntimeFailedError(
-        f"no real '{kind}': use all_gather, reduce_scatter, all_reduce or broadcast"
+        f"no real '{kind}': use all_gather, reduce_scatter, all_reduce, broadcast or reduce"
     )
 
 

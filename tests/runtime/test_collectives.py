@@ -72,8 +72,9 @@ def test_gathering_reducing_and_summing_alone_are_copies() -> None:
         channel.issue(kind, "x", output, torch.tensor([1.0, 2.0, 3.0])).wait()
         assert output.tolist() == [1.0, 2.0, 3.0]
     both = torch.tensor([4.0])
-    channel.issue(Kind.ALL_REDUCE, "x", both, both).wait()
-    assert both.tolist() == [4.0]
+    for kind in (Kind.ALL_REDUCE, Kind.BROADCAST, Kind.REDUCE):
+        channel.issue(kind, "x", both, both).wait()
+        assert both.tolist() == [4.0]
     channel.close()
 
 

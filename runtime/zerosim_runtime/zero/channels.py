@@ -30,9 +30,11 @@ class Channels:
         """Start filling `output` `[n_ranks·n]` from everyone's `source` `[n]`."""
         return _issue(self.gather, Kind.ALL_GATHER, unit, bucket, output, source)
 
-    def broadcast(self, unit: str, tensor: torch.Tensor, bucket: int | None = None) -> Handle:
-        """Start bringing rank 0's flat `tensor` to all."""
-        return _issue(self.gather, Kind.BROADCAST, unit, bucket, tensor, tensor)
+    def broadcast(
+        self, unit: str, tensor: torch.Tensor, bucket: int | None = None, root: int = 0
+    ) -> Handle:
+        """Start bringing `root`'s flat `tensor` to all."""
+        return _issue(self.gather, Kind.BROADCAST, unit, bucket, tensor, tensor, root)
 
     def reduce_scatter(
         self, unit: str, output: torch.Tensor, source: torch.Tensor, bucket: int | None = None
@@ -43,6 +45,12 @@ class Channels:
     def all_reduce(self, unit: str, tensor: torch.Tensor, bucket: int | None = None) -> Handle:
         """Start summing a flat `tensor` in place."""
         return _issue(self.reduce, Kind.ALL_REDUCE, unit, bucket, tensor, tensor)
+
+    def reduce_to(
+        self, root: int, unit: str, tensor: torch.Tensor, bucket: int | None = None
+    ) -> Handle:
+        """Start leaving the sum of everyone's flat `tensor` in that of `root`."""
+        return _issue(self.reduce, Kind.REDUCE, unit, bucket, tensor, tensor, root)
 
     def close(self) -> None:
         """End both queues once they are empty; their process groups end with them."""
@@ -81,6 +89,7 @@ def _issue(
     bucket: int | None,
     output: torch.Tensor,
     source: torch.Tensor,
+    root: int = 0,
 ) -> Handle:
     with labelled(Label(unit=unit, bucket=bucket)):
-        return channel.issue(kind, f"{PREFIX[kind]}{unit}", output, source)
+        return channel.issue(kind, f"{PREFIX[kind]}{unit}", output, source, root)

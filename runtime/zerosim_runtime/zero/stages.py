@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from zerosim.errors import InputError
+from zerosim.partition import greedy
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.zero.buckets import Dynamic, Order, Static, Weight, cut
 from zerosim_runtime.zero.channels import Channels
@@ -17,6 +18,7 @@ from zerosim_runtime.zero.rows import piece_of
 from zerosim_runtime.zero.split import Split
 from zerosim_runtime.zero.stage import Stage
 from zerosim_runtime.zero.units import unit_of
+from zerosim_runtime.zero.whole import Whole
 
 
 def make_stage(
@@ -68,10 +70,21 @@ def _split(
     channels: Channels,
     memory: Memory,
 ) -> Split:
+    named = {name: unit_of(name, units) for name in parameters}
+    if options.partition == "whole":
+        owners = greedy([p.numel() for p in parameters.values()], channels.n_ranks)
+        return Whole(
+            owners=dict(zip(parameters, owners, strict=True)),
+            parameters=parameters,
+            units=named,
+            channels=channels,
+            memory=memory,
+            to_owner=options.stage == STAGES[1],
+        )
     return Even(
         pieces={n: piece_of(n, p, channels.n_ranks) for n, p in parameters.items()},
         dtypes={n: p.dtype for n, p in parameters.items()},
-        units={n: unit_of(n, units) for n in parameters},
+        units=named,
         channels=channels,
         memory=memory,
         scatter=options.stage == STAGES[1],
