@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from zerosim_runtime.assignment import read_assignment
 from zerosim_runtime.collectives import PeerLostError, choose_backend, start_group
-from zerosim_runtime.rank import make_trainer, open_rank, stop, train
+from zerosim_runtime.rank import check_agreement, make_trainer, open_rank, stop, train
 from zerosim_runtime.recorder import Recorder
 from zerosim_runtime.watch import Terminated, raise_terminated, watch
 
@@ -33,6 +33,7 @@ def main(directory: Path) -> int:
     start_group(assignment.timeout_s)
     recorder = open_rank(directory, backend, poison=assignment.poison)
     try:
+        check_agreement(assignment, scenario)
         trainer = make_trainer(scenario, recorder, backend=backend, timeout_s=assignment.timeout_s)
         train(trainer)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the record must say so

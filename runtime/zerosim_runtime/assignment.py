@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -10,8 +11,8 @@ import orjson
 
 from zerosim.errors import RunError, ZerosimError
 from zerosim.scenario import Scenario
+from zerosim_runtime.places import ASSIGNMENT_FILE, Where, content_of, places
 
-ASSIGNMENT_FILE: Final = "assignment.json"
 LOCK_FILE: Final = "launcher.lock"
 """Locked as long as the launcher lives; a rank that gets the lock knows that it is alone."""
 
@@ -35,12 +36,39 @@ def write_assignment(assignment: Assignment, directory: Path) -> None:
     (directory / ASSIGNMENT_FILE).write_bytes(orjson.dumps(asdict(assignment)))
 
 
-def read_assignment(directory: Path) -> tuple[Assignment, Scenario]:
-    """Read an assignment, and the scenario in it. Raises RunError."""
+def read_assignment(where: Where) -> tuple[Assignment, Scenario]:
+    """Read the assignment of one node or of several, and the scenario in it.
+
+    Raises RunError if there is none, or if nodes had different ones.
+    """
+    first, *others = places(where)
+    content = _content(first)
+    for other in others:
+        if _content(other) != content:
+            raise RunError(
+                f"'{first}' and '{other}' were asked to do different things: they are not of one run"
+            )
     try:
-        assignment = Assignment(**orjson.loads((directory / ASSIGNMENT_FILE).read_bytes()))
+        assignment = Assignment(**orjson.loads(content))
         return assignment, Scenario.from_dict(assignment.scenario)
-    except (OSError, orjson.JSONDecodeError, TypeError, ZerosimError) as error:
-        raise RunError(
-            f"'{directory}' holds no records of ranks ({error}): give what `trace` left behind"
-        ) from None
+    except (orjson.JSONDecodeError, TypeError, ZerosimError) as error:
+        raise RunError(_nothing(first, error)) from None
+
+
+def digest(assignment: Assignment) -> str:
+    """Equal for two nodes if they were asked to do the same."""
+    return hashlib.sha256(orjson.dumps(asdict(assignment))).hexdigest()
+
+
+def _content(place: Path) -> bytes:
+    try:
+        content = content_of(place / ASSIGNMENT_FILE)
+    except OSError as error:
+        raise RunError(_nothing(place, error)) from None
+    if content is None:
+        raise RunError(_nothing(place, f"there is no {ASSIGNMENT_FILE}"))
+    return content
+
+
+def _nothing(place: Path, reason: object) -> str:
+    return f"'{place}' holds no records of ranks ({reason}): give what `trace` left behind"

@@ -31,11 +31,12 @@ def available_bytes() -> int | None:
     return int(found[0]) * 1024 if found else None
 
 
-def check_memory(plan: Plan, available: int | None) -> None:
-    """Refuse a plan whose ranks would not fit together. Raises ScenarioError."""
-    needed = plan.world_size * peak_bytes(plan)
+def check_memory(plan: Plan, available: int | None, n_ranks: int | None = None) -> None:
+    """Refuse a plan if those `n_ranks` that are here (None: all) would not fit. Raises ScenarioError."""
+    n_ranks = plan.world_size if n_ranks is None else n_ranks
+    needed = n_ranks * peak_bytes(plan)
     if available is not None and needed > available:
         raise ScenarioError(
-            f"{plan.world_size} ranks of this scenario need {format_bytes(needed)}, this machine has "
+            f"{n_ranks} ranks of this scenario need {format_bytes(needed)}, this machine has "
             f"{format_bytes(available)} free: lower layers, hidden or micro_batch"
         )

@@ -10,6 +10,7 @@ reduce-scatter copies its result there.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -185,5 +186,11 @@ def _one_worker(store: object, rank: int, size: int, timeout: timedelta) -> obje
     options = gloo._Options()  # noqa: SLF001 - torch has no public way
     options._threads = 1  # noqa: SLF001 - same
     options._timeout = timeout  # noqa: SLF001 - same
-    options._devices = [gloo.create_default_device()]  # noqa: SLF001 - same
+    options._devices = [_device(gloo)]  # noqa: SLF001 - same
     return gloo(store, rank, size, options)
+
+
+def _device(gloo: Any) -> Any:  # noqa: ANN401 - torch has no types for it
+    """The interface that the launcher named, as torch does for groups of its own."""
+    name = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
+    return gloo.create_device(interface=name) if name else gloo.create_default_device()

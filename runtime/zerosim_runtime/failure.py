@@ -9,6 +9,7 @@ from typing import Final
 
 from zerosim.plan import Plan
 from zerosim.scenario import Scenario, plan_of
+from zerosim_runtime.places import Where, content_of, places, ranks_in
 from zerosim_runtime.records import Record, read_record
 
 _FIRST: Final = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)")
@@ -18,15 +19,15 @@ _RAISED: Final = re.compile(
 _EVERY: Final = re.compile(r"\(local_rank: (?P<rank>\d+)\)\s+exitcode\s*: (?P<code>-?\d+)")
 
 
-def describe_failure(directory: Path, scenario: Scenario) -> str:
+def describe_failure(where: Where, scenario: Scenario) -> str:
     """Names the rank that failed, why, and its last op.
 
     A rank that left no last word was killed; one that says `failed` broke by itself; those that say
     `peer_lost` or `terminated` only followed.
     """
     n_ranks = scenario.cluster.world_size
-    records = [read_record(directory, rank) for rank in range(n_ranks)]
-    exits = _exits(directory)
+    records = [read_record(where, rank) for rank in range(n_ranks)]
+    exits = _exits(where)
     broken = [r for r in records if r is not None and r.status == "failed"]
     killed = [r for r in records if r is not None and r.status is None]
     plan = plan_of(scenario)
@@ -42,7 +43,7 @@ def describe_failure(directory: Path, scenario: Scenario) -> str:
         told = first.status == "terminated"
         how = "was told to stop" if told else f"lost its peers ({first.message})"
         return f"rank {first.rank} {how} {_place(first, plan)}"
-    return f"the ranks did not start ({_first_error(directory)})"
+    return f"the ranks did not start ({_first_error(where)})"
 
 
 def _how(code: int | None) -> str:
@@ -61,14 +62,28 @@ def _place(record: Record, plan: Plan) -> str:
     return f"in '{op.name}' of step {op.step}"
 
 
-def _exits(directory: Path) -> dict[int, int]:
-    """Exit codes by rank, as torchrun reports them: the first failure, then a list of all."""
-    text = (directory / "torchrun.log").read_text(encoding="utf-8", errors="replace")
-    matches = (*_EVERY.finditer(text), *_FIRST.finditer(text))
-    return {int(match["rank"]): int(match["code"]) for match in matches}
+def _exits(where: Where) -> dict[int, int]:
+    """Exit codes by rank, as torchrun reports them: the first failure, then a list of all.
+
+    It numbers the ranks of its own node, so what they wrote themselves says who they are.
+    """
+    codes: dict[int, int] = {}
+    for place in places(where):
+        records = (read_record(place, rank) for rank in ranks_in(place))
+        first = min(
+            (r.rank - int(r.header["local_rank"]) for r in records if r is not None), default=0
+        )
+        text = _log(place)
+        matches = (*_EVERY.finditer(text), *_FIRST.finditer(text))
+        codes |= {first + int(match["rank"]): int(match["code"]) for match in matches}
+    return codes
 
 
-def _first_error(directory: Path) -> str:
-    text = (directory / "torchrun.log").read_text(encoding="utf-8", errors="replace")
-    found = _RAISED.search(text)
-    return "torchrun said nothing" if found is None else found["error"].strip()
+def _first_error(where: Where) -> str:
+    found = [m["error"].strip() for p in places(where) for m in _RAISED.finditer(_log(p))]
+    return found[0] if found else "torchrun said nothing"
+
+
+def _log(place: Path) -> str:
+    content = content_of(place / "torchrun.log") or b""
+    return content.decode("utf-8", errors="replace")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
 from zerosim.collectives import wire_bytes
-from zerosim.errors import RuntimeFailedError
+from zerosim.errors import RunError, RuntimeFailedError
 from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.plan import Op, Plan
 from zerosim.scenario import Scenario, cluster_of, facts_of, plan_of
@@ -27,24 +26,29 @@ from zerosim.trace import (
 )
 from zerosim_runtime.assignment import read_assignment
 from zerosim_runtime.ledger import samples, states
-from zerosim_runtime.records import Done, Offset, Record, read_record, shift
+from zerosim_runtime.places import Where
+from zerosim_runtime.records import Done, Offset, Record, check_header, read_record, shift
 
 _MUTUAL: Final = tuple(kind for kind in COMMUNICATION if kind is not Kind.BROADCAST)
 """Collectives that end nowhere before all ranks have come."""
 
 
-def merge(directory: Path, *, failure: str | None = None) -> Trace:
-    """The trace of what ranks left in `directory`; unfinished if there was a `failure`.
+def merge(where: Where, *, failure: str | None = None) -> Trace:
+    """The trace of what ranks left, in one directory or one a node; unfinished after a `failure`.
 
-    Raises RunError if there is no assignment, RuntimeFailedError if no op was recorded or ranks disagree.
+    Raises RunError if there is no assignment, or a file that no rank wrote; RuntimeFailedError if no op
+    was recorded or ranks disagree.
     """
-    _, scenario = read_assignment(directory)
-    found = (read_record(directory, rank) for rank in range(scenario.cluster.world_size))
+    _, scenario = read_assignment(where)
+    found = (read_record(where, rank) for rank in range(scenario.cluster.world_size))
     raw = tuple(record for record in found if record is not None and record.rows)
     if not raw:
         raise RuntimeFailedError("the ranks recorded no op: see what torchrun said")
+    for record in raw:
+        check_header(record)
     clock, records = align(raw)
     plan = plan_of(scenario)
+    _check_ops(plan, records)
     measured = as_measured(scenario, str(raw[0].header["backend"]))
     spans = _spans(plan, records, cluster_of(measured).backend)
     meta = Meta(
@@ -136,6 +140,16 @@ def tie(plan: Plan, records: Sequence[Record]) -> dict[tuple[int, int], int]:
                 )
             tied[record.rank, op.id] = number
     return tied
+
+
+def _check_ops(plan: Plan, records: Sequence[Record]) -> None:
+    for record in records:
+        for done in record.rows:
+            if not 0 <= done.op < len(plan.ops):
+                raise RunError(
+                    f"rank {record.rank} has an op {done.op}, the plan has {len(plan.ops)}: "
+                    "its file is of another run"
+                )
 
 
 def _spans(plan: Plan, records: Sequence[Record], backend: str) -> pl.DataFrame:

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from zerosim.errors import RuntimeFailedError
 from zerosim.plan import Allocation, Plan
 from zerosim.scenario import Scenario, numerics_of, plan_of, workload_of
+from zerosim_runtime.assignment import Assignment, digest
 from zerosim_runtime.averaging import hold_buffer
 from zerosim_runtime.clock import clock_identity, measure_offsets, one_clock
 from zerosim_runtime.collectives import communicator
@@ -47,6 +48,24 @@ def open_rank(directory: Path, backend: str, *, poison: bool = False) -> Recorde
     device = device_of(backend)
     memory = Memory(device, poison, clock_of(device))
     return open_recorder(directory, dist.get_rank(), memory, _header(backend, device))
+
+
+def check_agreement(assignment: Assignment, scenario: Scenario) -> None:
+    """Refuse a world of ranks that were asked to do different things. Raises RuntimeFailedError."""
+    n_ranks, wanted = dist.get_world_size(), scenario.cluster.world_size
+    if n_ranks != wanted:
+        raise RuntimeFailedError(
+            f"{n_ranks} ranks came together where {wanted} were asked for: "
+            "give every node the same --nnodes and --nproc"
+        )
+    digests: list[object] = [None] * n_ranks
+    dist.all_gather_object(digests, digest(assignment))
+    others = [rank for rank, other in enumerate(digests) if other != digests[0]]
+    if others:
+        raise RuntimeFailedError(
+            f"rank {others[0]} was asked to do something else than rank 0: "
+            "give every node the same scenario and options"
+        )
 
 
 def make_trainer(
@@ -164,6 +183,8 @@ def _header(backend: str, device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "threads": torch.get_num_threads(),
         "pid": os.getpid(),
+        "local_rank": int(os.environ.get("LOCAL_RANK", dist.get_rank())),
+        "restart": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
     }
 
 

@@ -19,6 +19,7 @@ VERBS: Final[dict[str, str]] = {
     "simulate": "zerosim.cli.simulate",
     "memory": "zerosim.cli.memory",
     "trace": "zerosim.cli.trace",
+    "merge": "zerosim.cli.merge",
     "extract": "zerosim.cli.extract",
     "import": "zerosim.cli.importing",
     "show": "zerosim.cli.show",

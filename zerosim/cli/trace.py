@@ -10,7 +10,7 @@ import typer
 
 from zerosim.analysis.summary import summarize
 from zerosim.cli.options import Json, Words
-from zerosim.cli.output import log
+from zerosim.cli.output import log, print_json, print_rows
 from zerosim.cli.summary import print_summary
 from zerosim.errors import InputError
 from zerosim.scenario import load_scenario
@@ -28,6 +28,18 @@ Dtype = Annotated[
 ]
 Optimizer = Annotated[str | None, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")]
 Backend = Annotated[str, typer.Option("--backend", help="auto, gloo or nccl.")]
+Nodes = Annotated[int, typer.Option("--nnodes", min=1, max=4096, help="Machines of the run.")]
+NodeRank = Annotated[
+    int | None,
+    typer.Option("--node-rank", metavar="K", help="Which of them this is, from 0 (as they come)."),
+]
+Meeting = Annotated[
+    str | None,
+    typer.Option("--rendezvous", metavar="HOST:PORT", help="Where they meet: on the first one."),
+]
+Restarts = Annotated[
+    int, typer.Option("--max-restarts", min=0, max=100, help="Start anew so often after a failure.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -44,15 +56,20 @@ def trace(
     dtype: Dtype = None,
     optimizer: Optimizer = None,
     backend: Backend = "auto",
+    nnodes: Nodes = 1,
+    node_rank: NodeRank = None,
+    rendezvous: Meeting = None,
+    max_restarts: Restarts = 0,
     json: Json = False,
 ) -> None:
     """Run a scenario's plan with real ranks.
 
     Ranks start through torchrun, on NCCL when each has a GPU, else on Gloo; the run is stored.
+    With --rendezvous, this is one node of several: `zerosim merge` makes a run of what they leave.
     """
     extra = [f"numerics.dtype={dtype}"] if dtype is not None else []
     extra += [f"numerics.optimizer={optimizer}"] if optimizer is not None else []
-    chosen = load_scenario(scenario, [*(words or []), *extra, f"world_size={nproc}"])
+    chosen = load_scenario(scenario, [*(words or []), *extra, f"world_size={nproc * nnodes}"])
     try:
         # By name: torch is an extra, and the simulator stands without it.
         launch = import_module("zerosim_runtime.launch")
@@ -61,7 +78,33 @@ def trace(
             f"real ranks need '{error.name}', which is not installed: "
             "pip install torch, then zerosim[runtime]"
         ) from None
-    out = out or run_path(Path("runs"), f"{chosen.name}-{nproc}-ranks")
-    result = launch.trace(chosen, nproc=nproc, steps=steps, backend=backend, out=out, progress=log)
+    out = out or run_path(Path("runs"), f"{chosen.name}-{nproc * nnodes}-ranks")
+    if nnodes > 1 or node_rank is not None or rendezvous is not None:
+        asked = launch.prepare(chosen, nproc=nproc, nnodes=nnodes, steps=steps, backend=backend)
+        meeting = import_module("zerosim_runtime.rendezvous").rendezvous_at(
+            rendezvous, nnodes, node_rank
+        )
+        place = import_module("zerosim_runtime.node").trace_node(
+            asked, meeting, nproc=nproc, out=out, max_restarts=max_restarts, progress=log
+        )
+        _print_place(place, out, json=json)
+        return
+    result = launch.trace(
+        chosen,
+        nproc=nproc,
+        steps=steps,
+        backend=backend,
+        max_restarts=max_restarts,
+        out=out,
+        progress=log,
+    )
     log(f"stored {out}")
     print_summary(summarize(result), json=json)
+
+
+def _print_place(place: Path, out: Path, *, json: bool) -> None:
+    log(f"collect all nodes in one place, then: zerosim merge {out} -o RUN")
+    if json:
+        print_json({"directory": str(place)})
+    else:
+        print_rows([("records", str(place))])

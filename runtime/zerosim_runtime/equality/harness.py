@@ -15,10 +15,11 @@ import orjson
 from zerosim.errors import RuntimeFailedError
 from zerosim.plan import Plan
 from zerosim.scenario import plan_of
+from zerosim_runtime.agents import environment
 from zerosim_runtime.equality.case import Case, scenario_of
 from zerosim_runtime.equality.rank import BATCH_FILE, seen_file
 from zerosim_runtime.equality.seen import Seen, compared, n_collectives, planned, row_from
-from zerosim_runtime.launch import environment, run_ranks
+from zerosim_runtime.launch import run_ranks
 
 Progress = Callable[[str], None]
 

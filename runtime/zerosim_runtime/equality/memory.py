@@ -20,12 +20,12 @@ from zerosim.memory import footprint
 from zerosim.plan import Plan
 from zerosim.registry import Registry
 from zerosim.scenario import Scenario, plan_of, workload_of
+from zerosim_runtime.agents import environment
 from zerosim_runtime.equality.memory_cases import CASES, MODELS, REDUCED, MemoryCase
 from zerosim_runtime.equality.memory_report import write_page
 from zerosim_runtime.equality.tracked import Tracked, WithLoss, tracked
 from zerosim_runtime.extraction.factory import Made
 from zerosim_runtime.extraction.record import Asked, record_of
-from zerosim_runtime.launch import environment
 
 BAR: Final = 0.03
 """How far a peak may be off, as a share of the tracker's."""

@@ -11,9 +11,9 @@ import pytest
 
 from zerosim.plan import Plan
 from zerosim.scenario import plan_of
+from zerosim_runtime.agents import environment
 from zerosim_runtime.equality.case import Case, scenario_of
 from zerosim_runtime.equality.fsdp2 import CASES
-from zerosim_runtime.launch import environment
 
 pytestmark = pytest.mark.runtime
 PROGRAM = Path(__file__).with_name("tracked_program.py")
