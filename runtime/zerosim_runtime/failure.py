@@ -70,9 +70,7 @@ def _exits(where: Where) -> dict[int, int]:
     codes: dict[int, int] = {}
     for place in places(where):
         records = (read_record(place, rank) for rank in ranks_in(place))
-        first = min(
-            (r.rank - int(r.header["local_rank"]) for r in records if r is not None), default=0
-        )
+        first = min((r.first_rank for r in records if r is not None), default=0)
         text = _log(place)
         matches = (*_EVERY.finditer(text), *_FIRST.finditer(text))
         codes |= {first + int(match["rank"]): int(match["code"]) for match in matches}
