@@ -1,0 +1,130 @@
+"""Collectives that were issued and whose times are not known yet."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from zerosim_runtime.ring import Ring
+from zerosim_runtime.tracing.lanes import Lanes
+from zerosim_runtime.tracing.spans import Span
+
+_now: Final = time.perf_counter_ns
+
+
+@dataclass(slots=True)
+class Call:
+    """A collective under way. `slot` is its place in the ring; `work` None: over, or nobody can tell.
+
+    `awaited`: whoever times it (the worker's record, torch's profiler, a device) will still say.
+    `silent`: its work never says that it is over (Gloo's reduce-scatter and messages do not).
+    `n_ranges`: in how many pieces Gloo carries it out, each of which it calls `title`.
+    """
+
+    number: int
+    span: Span
+    slot: int
+    work: Any | None = None
+    awaited: bool = False
+    silent: bool = False
+    title: str = ""
+    n_ranges: int = 1
+    start_ns: int | None = None
+    end_ns: int | None = None
+    called_back: bool = False
+
+
+@dataclass(slots=True)
+class Pending:
+    """Calls in issue order; `add` gets the spans of those whose times are known, or never will be."""
+
+    add: Callable[[Span], None]
+    ring: Ring
+    calls: dict[int, Call] = field(default_factory=dict)
+    running: dict[int, Call] = field(default_factory=dict)
+    lanes: Lanes = field(default_factory=Lanes)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def put(self, call: Call) -> None:
+        """A call that was just issued."""
+        with self.lock:
+            self.calls[call.number] = call
+            if call.work is not None:
+                self.running[call.number] = call
+
+    def sweep(self) -> bool:
+        """Let go of the works that have ended; whether none is left that could tell."""
+        with self.lock:
+            for number, call in list(self.running.items()):
+                if call.work is None or call.work.is_completed():
+                    self._over(number, call)
+            return not any(_tells(call) for call in self.running.values())
+
+    def settle(self, times: Mapping[int, tuple[int, int]], *, last: bool = True) -> None:
+        """Take over times by number. `last`: those awaited that have none now will never have any."""
+        with self.lock:
+            for number, (start_ns, end_ns) in times.items():
+                call = self.calls.get(number)
+                if call is None or not call.awaited:
+                    continue
+                call.start_ns = max(start_ns, call.span.issued_ns)
+                call.end_ns = max(end_ns, call.start_ns)
+                self._over(number, call)
+            for call in self.calls.values() if last else ():
+                call.awaited = False
+                if not _tells(call):
+                    self._over(call.number, call)
+            self._emit()
+
+    def call_back(self, call: Call) -> None:
+        """Have the end of a call noted by its future, for want of anything better."""
+        try:
+            future = call.work.get_future() if call.work is not None else None
+        except RuntimeError:
+            # Gloo's reduce-scatter and messages have none.
+            future = None
+        if future is not None:
+            call.called_back = True
+            future.add_done_callback(lambda _: self._called_back(call))
+
+    def close(self) -> None:
+        """Add what is left, as far as it is known."""
+        with self.lock:
+            self.running.clear()
+            for call in self.calls.values():
+                call.awaited, call.work = False, None
+            self._emit()
+
+    def _called_back(self, call: Call) -> None:
+        call.end_ns = _now()
+
+    def _over(self, number: int, call: Call) -> None:
+        call.work = None
+        if self.running.pop(number, None) is not None or call.slot >= 0:
+            self.ring.end(call.slot, call.end_ns or _now())
+            call.slot = -1
+
+    def _emit(self) -> None:
+        done = [c for c in self.calls.values() if not c.awaited and c.work is None]
+        done.sort(key=lambda call: call.start_ns or call.span.issued_ns)
+        for call in done:
+            del self.calls[call.number]
+            self.add(self._timed(call))
+
+    def _timed(self, call: Call) -> Span:
+        if call.end_ns is None:
+            return call.span
+        span, start = call.span, call.start_ns
+        if start is None:
+            # Of a call-back only the end is known: it began once its queue was free.
+            free = min((ends for ends in self.lanes.ends.get(span.stream, [])), default=0)
+            start = min(max(span.issued_ns, free), call.end_ns)
+        stream = self.lanes.place(span.stream, start, call.end_ns)
+        return replace(span, stream=stream, start_ns=start, end_ns=call.end_ns)
+
+
+def _tells(call: Call) -> bool:
+    return call.work is not None and not call.silent
