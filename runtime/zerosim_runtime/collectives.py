@@ -5,12 +5,11 @@ Gloo gives a group two worker threads, so two collectives of one group may run a
 communicator here is a group with one worker: a first-in-first-out queue, like NCCL's. A waiter thread
 waits for each collective in turn and notes when it ended, so a collective began when it was issued or
 when the one before it ended, whichever was later. Only the waiter calls `Work.wait`: Gloo's
-reduce-scatter copies its result there.
+reduce-scatter copies its result there, and one by all-to-all is summed there.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -22,10 +21,13 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 
+from zerosim.collectives import GLOO, GLOO_ALL_TO_ALL, node_bytes
 from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import Kind
+from zerosim_runtime import gloo
+from zerosim_runtime.clock import one_clock
+from zerosim_runtime.pace import Flow, Pace, check_scatter
 
-_GLOO_QUEUE: Final = "zerosim_gloo"
 _all_gather: Final[Callable[..., Any]] = getattr(
     dist, "all_gather_single", dist.all_gather_into_tensor
 )
@@ -58,11 +60,18 @@ class Handle:
 
 @dataclass(slots=True)
 class Communicator:
-    """One queue of collectives over all ranks, and the thread that waits for them."""
+    """One queue of collectives over all ranks, and the thread that waits for them.
+
+    `pieces`: bytes of a rank's row that go at once, and reduce-scatters go by all-to-all; None: whole
+    messages, as the backend does it. `pace`: see Note [Paced links] in zerosim_runtime.pace.
+    """
 
     group: dist.ProcessGroup
     stream: torch.cuda.Stream | None
     now: Callable[[], int]
+    pieces: int | None = None
+    pace: Pace | None = None
+    shared_clock: bool = True
     queue: SimpleQueue[tuple[Handle, Any] | None] = field(default_factory=SimpleQueue)
     waiter: threading.Thread | None = None
 
@@ -77,7 +86,7 @@ class Communicator:
         """
         handle = Handle(name, self.now())
         try:
-            work = self._start(kind, output, source, root)
+            work = self._start(kind, output, source, root, handle.issued_ns)
         except RuntimeError as error:
             raise PeerLostError(f"'{name}' failed ({error}): see the other ranks") from error
         self.queue.put((handle, work))
@@ -89,13 +98,38 @@ class Communicator:
         if self.waiter is not None:
             self.waiter.join()
 
-    def _start(self, kind: Kind, output: torch.Tensor, source: torch.Tensor, root: int) -> Any:  # noqa: ANN401 - a Work or a CUDA event
+    def _start(
+        self, kind: Kind, output: torch.Tensor, source: torch.Tensor, root: int, issued_ns: int
+    ) -> Any:  # noqa: ANN401 - a Work or a CUDA event
         if self.stream is None:
-            return _call(kind, output, source, root, self.group, asynchronous=True)
+            if self.pace is None:
+                return self._move(kind, output, source, root)
+            issued = torch.tensor([issued_ns])
+            agreed = dist.all_reduce(issued, dist.ReduceOp.MAX, self.group, async_op=True)
+            nbytes = max(output.numel(), source.numel()) * source.element_size()
+            return _Paced(agreed, issued, nbytes, kind, self._move(kind, output, source, root))
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             _call(kind, output, source, root, self.group, asynchronous=False)
             return self.stream.record_event()
+
+    def _move(self, kind: Kind, output: torch.Tensor, source: torch.Tensor, root: int) -> Any:  # noqa: ANN401 - a Work
+        if self.pieces is not None and kind is Kind.ALL_GATHER:
+            return gloo.gather_in_pieces(output, source, self.group, self.pieces)
+        if self.pieces is not None and kind is Kind.REDUCE_SCATTER:
+            return gloo.scatter_by_all_to_all(output, source, self.group, self.pieces)
+        return _call(kind, output, source, root, self.group, asynchronous=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Paced:
+    """A collective of a paced communicator: when the last rank `issued` it is `agreed` on first."""
+
+    agreed: Any
+    issued: torch.Tensor
+    nbytes: int
+    kind: Kind
+    work: Any
 
 
 def _call(
@@ -123,17 +157,36 @@ def _call(
 
 
 def communicator(
-    backend: str, timeout_s: float, now: Callable[[], int] = time.perf_counter_ns
+    backend: str,
+    timeout_s: float,
+    now: Callable[[], int] = time.perf_counter_ns,
+    *,
+    scatter: str = "native",
+    pace: Pace | None = None,
 ) -> Communicator:
-    """Make a communicator over all ranks; every rank must do so in the same order."""
-    _register_queue()
-    name = _GLOO_QUEUE if backend == "gloo" else backend
+    """Make a communicator over all ranks; every rank must do so in the same order.
+
+    `scatter`: native, or all-to-all for Gloo (messages then go in pieces, see Note [Pieces] in
+    zerosim_runtime.gloo). `pace`: the link that it shares with all communicators that are given the
+    same one; Gloo only. Raises UnknownNameError, RuntimeFailedError.
+    """
+    split = check_scatter(scatter) == "all-to-all"
+    if backend != "gloo" and (split or pace is not None):
+        wanted = "a pace" if pace is not None else "scatter all-to-all"
+        raise RuntimeFailedError(f"backend '{backend}' has no {wanted}: use gloo")
+    gloo.register()
+    name = gloo.GLOO_QUEUE if backend == "gloo" else backend
     group = dist.new_group(backend=name, timeout=timedelta(seconds=timeout_s))
     if group is None or not isinstance(group, dist.ProcessGroup):
         raise RuntimeFailedError(f"backend '{backend}' gave no process group: use gloo or nccl")
     cuda: Any = torch.cuda  # untyped
     stream = cuda.Stream() if backend == "nccl" else None
     made = Communicator(group, stream, now)
+    if split:
+        # What is paced does not wait behind its own bytes: whole messages cost less.
+        made.pieces = gloo.PIECE_BYTES if pace is None else gloo.WHOLE
+    if pace is not None:
+        made.pace, made.shared_clock = pace, one_clock()
     made.waiter = threading.Thread(target=_wait_in_turn, args=(made,), daemon=True)
     made.waiter.start()
     return made
@@ -144,7 +197,7 @@ def _wait_in_turn(made: Communicator) -> None:
     while (item := made.queue.get()) is not None:
         handle, work = item
         try:
-            work.synchronize() if made.stream is not None else work.wait()
+            _await(made, work, previous)
         except Exception as error:  # noqa: BLE001 - it is raised again in the rank's main thread
             handle.error = error
         ended = made.now()
@@ -154,6 +207,27 @@ def _wait_in_turn(made: Communicator) -> None:
         # The tensors are let go before anyone may free them.
         del item, work
         handle.done.set()
+
+
+def _await(made: Communicator, work: Any, previous: int) -> None:  # noqa: ANN401 - a Work, an event, a _Paced
+    """Wait until a collective has ended."""
+    if made.stream is not None:
+        work.synchronize()
+    elif made.pace is None or not isinstance(work, _Paced):
+        work.wait()
+    else:
+        work.agreed.wait()
+        ready = max(int(work.issued.item()), previous) if made.shared_clock else made.now()
+        flow = _begin(made, made.pace, work, ready)
+        work.work.wait()
+        made.pace.finish(flow)
+
+
+def _begin(made: Communicator, pace: Pace, work: _Paced, ready_ns: int) -> Flow:
+    backend = GLOO if made.pieces is None else GLOO_ALL_TO_ALL
+    size = dist.get_world_size(made.group)
+    moved = node_bytes(work.kind, work.nbytes, size, pace.ranks_per_node, backend)
+    return pace.begin(ready_ns, moved)
 
 
 def choose_backend(wanted: str, n_ranks: int) -> str:
@@ -169,28 +243,5 @@ def choose_backend(wanted: str, n_ranks: int) -> str:
 
 def start_group(timeout_s: float) -> None:
     """Join the ranks torchrun started (its environment says where); gloo carries the control talk."""
-    _register_queue()
+    gloo.register()
     dist.init_process_group("gloo", timeout=timedelta(seconds=timeout_s))
-
-
-def _register_queue() -> None:
-    if _GLOO_QUEUE.upper() not in dist.Backend.backend_list and not hasattr(
-        dist.Backend, _GLOO_QUEUE.upper()
-    ):
-        dist.Backend.register_backend(_GLOO_QUEUE, _one_worker, devices=["cpu"])
-
-
-def _one_worker(store: object, rank: int, size: int, timeout: timedelta) -> object:
-    # See Note [One queue a communicator]. torch has no public way to say it, nor types for it.
-    gloo: Any = dist.ProcessGroupGloo
-    options = gloo._Options()  # noqa: SLF001 - torch has no public way
-    options._threads = 1  # noqa: SLF001 - same
-    options._timeout = timeout  # noqa: SLF001 - same
-    options._devices = [_device(gloo)]  # noqa: SLF001 - same
-    return gloo(store, rank, size, options)
-
-
-def _device(gloo: Any) -> Any:  # noqa: ANN401 - torch has no types for it
-    """The interface that the launcher named, as torch does for groups of its own."""
-    name = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
-    return gloo.create_device(interface=name) if name else gloo.create_default_device()

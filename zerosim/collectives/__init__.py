@@ -13,7 +13,15 @@ from zerosim.collectives.nccl import nccl, nccl_pipelined
 from zerosim.collectives.placement import Placement, Transfer, capacities, placed
 from zerosim.collectives.ring import ring
 from zerosim.collectives.table import table
-from zerosim.collectives.volume import COSTED, bus_factor, passes, wire_bytes
+from zerosim.collectives.volume import (
+    COSTED,
+    GLOO,
+    GLOO_ALL_TO_ALL,
+    bus_factor,
+    node_bytes,
+    passes,
+    wire_bytes,
+)
 from zerosim.kinds import Kind
 from zerosim.registry import Registry
 
@@ -61,11 +69,14 @@ def transfer(kind: Kind, nbytes: int, n_ranks: int, cluster: Cluster, stride: in
 __all__ = [
     "COLLECTIVES",
     "COSTED",
+    "GLOO",
+    "GLOO_ALL_TO_ALL",
     "LATENCIES",
     "Model",
     "Transfer",
     "bus_factor",
     "capacities",
+    "node_bytes",
     "passes",
     "transfer",
     "wire_bytes",

@@ -23,11 +23,16 @@ PIPELINES: Final = (Kind.REDUCE, Kind.BROADCAST, Kind.P2P)
 """Kinds whose bytes pass each link whole: one sender or receiver, or each rank sends to the next."""
 
 
+GLOO: Final = "gloo"
+GLOO_ALL_TO_ALL: Final = "gloo-all-to-all"
+"""Gloo whose reduce-scatters are an all-to-all and a sum, so that they move no all-reduce."""
+
+
 def passes(kind: Kind, backend: str) -> int:
-    """How often the tensor passes every rank. Gloo's reduce-scatter is an all-reduce inside."""
+    """How often the tensor passes every rank. Gloo's own reduce-scatter is an all-reduce inside."""
     if kind not in _PASSES:
         raise ScenarioError(f"no cost model for '{kind}': known are {', '.join(_PASSES)}")
-    if kind is Kind.REDUCE_SCATTER and backend == "gloo":
+    if kind is Kind.REDUCE_SCATTER and backend == GLOO:
         return _PASSES[Kind.ALL_REDUCE]
     return _PASSES[kind]
 
@@ -40,6 +45,21 @@ def wire_bytes(kind: Kind, nbytes: int, n_ranks: int, backend: str = "nccl") -> 
     if kind is Kind.P2P:
         return nbytes
     return -(-passes(kind, backend) * nbytes * (n_ranks - 1) // n_ranks)
+
+
+def node_bytes(kind: Kind, nbytes: int, n_ranks: int, per_node: int, backend: str) -> int:
+    """Bytes that leave a node of `per_node` of Gloo's `n_ranks`, rounded up; none if there is one node.
+
+    Gloo has one ring, each edge of which carries what a rank sends, and one edge leaves a node. What
+    goes by all-to-all leaves it once for each rank inside and each outside.
+    """
+    if n_ranks <= per_node:
+        return 0
+    if kind is Kind.REDUCE_SCATTER and backend == GLOO_ALL_TO_ALL:
+        return -(-nbytes * per_node * (n_ranks - per_node) // n_ranks)
+    if kind in PIPELINES:
+        return nbytes
+    return wire_bytes(kind, nbytes, n_ranks, backend)
 
 
 def bus_factor(kind: Kind, n_ranks: int) -> float:
