@@ -37,6 +37,7 @@ class Replicated(Stage):
 
     def __init__(
         self,
+        module: nn.Module,
         parameters: Mapping[str, nn.Parameter],
         split: Split,
         order: Order,
@@ -47,6 +48,7 @@ class Replicated(Stage):
         keep_gradients: bool,
         in_flight: int,
     ) -> None:
+        self._module = module
         self._parameters = parameters
         self._split = split
         self._order = order
@@ -114,7 +116,7 @@ class Replicated(Stage):
 
     def whole(self, name: str) -> torch.Tensor:
         """The parameter itself."""
-        return self._parameters[name].detach()
+        return self._module.get_parameter(name).detach()
 
     def close(self) -> None:
         """Take the hooks off."""

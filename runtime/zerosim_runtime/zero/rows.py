@@ -41,7 +41,7 @@ def lay_rows(rows: torch.Tensor, tensor: torch.Tensor) -> None:
     """Write the tensor into `rows` `[n_ranks, row]`, which may be a view, and zeros behind it."""
     row = rows.shape[1]
     flat = tensor.reshape(-1)
-    full, rest = divmod(flat.numel(), row)
+    full, rest = divmod(flat.numel(), max(row, 1))
     rows[:full].copy_(flat[: full * row].view(full, row))
     rows[full:].zero_()
     if rest:

@@ -52,6 +52,7 @@ def _replicated(
     if options.bucket_order == "static":
         order = Static(cut(reversed(parameters), gradients, options.bucket_bytes))
     return Replicated(
+        module,
         parameters,
         split,
         order,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 import torch
@@ -21,6 +22,7 @@ from zerosim.errors import InputError
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.optimizer import Settings
 from zerosim_runtime.zero.channels import Channels, device_of, open_channels
+from zerosim_runtime.zero.checkpoint import State, load, save
 from zerosim_runtime.zero.norm import clip_factor, global_norm
 from zerosim_runtime.zero.options import Options
 from zerosim_runtime.zero.scale import Scale, scale_of
@@ -52,6 +54,7 @@ class Trainer:
     ledger: Memory
     stage: Stage
     owned: Mapping[str, Owned]
+    shapes: Mapping[str, tuple[int, ...]]
     scale: Scale | None
     hooks: tuple[RemovableHandle, ...]
     settings: Settings
@@ -83,6 +86,23 @@ class Trainer:
             self.scale.after(overflow=skipped)
         return Stepped(None if self.options.clip_norm is None else norm, skipped)
 
+    def save(self, directory: str | Path) -> None:
+        """Write a checkpoint between two steps; see `zerosim_runtime.zero.checkpoint`."""
+        if self.reduced:
+            raise InputError("save() between backward() and step(): call step() first")
+        save(Path(directory).resolve(), self._state(), self.channels, self.ledger)
+
+    def load(self, directory: str | Path) -> None:
+        """Go on from a checkpoint, whatever number of ranks saved it, at whatever stage."""
+        load(Path(directory).resolve(), self._state(), self.channels, self.ledger)
+        self.reduced = False
+        self.stage.refresh()
+
+    def whole(self) -> dict[str, torch.Tensor]:
+        """Copies of all parameters, whole, on every rank; all must ask together."""
+        names = [name for name, _ in self.model.named_parameters()]
+        return {name: self.stage.whole(name).clone() for name in names}
+
     def close(self) -> None:
         """Give the module back as it computes now: hooks off, queues and their groups ended."""
         self.stage.close()
@@ -111,6 +131,12 @@ class Trainer:
         double = any(each.master.dtype is torch.float64 for each in self.owned.values())
         dtype = torch.float64 if double else torch.float32
         return clip_factor(norm, self.options.clip_norm, dtype)
+
+    def _state(self) -> State:
+        persistent = self.model.state_dict(keep_vars=True)
+        buffers = {n: b for n, b in self.model.named_buffers() if n in persistent}
+        name = self.options.optimizer
+        return State(name, self.shapes, self.stage.shares(), self.owned, buffers, self.scale)
 
     @torch.no_grad()
     def _update(self, gradients: Mapping[str, torch.Tensor | None], factor: float) -> None:
@@ -147,5 +173,15 @@ def shard(
     hooks = compute_in(model, options.dtype)
     stage = make_stage(model, options, units_of(model, units), channels, memory)
     owned = own(stage.weights(), stage.shares(), originals, options.optimizer, memory)
-    scale = scale_of(options.loss_scale)
-    return Trainer(model, options, channels, memory, stage, owned, scale, hooks, options.settings)
+    return Trainer(
+        model=model,
+        options=options,
+        channels=channels,
+        ledger=memory,
+        stage=stage,
+        owned=owned,
+        shapes={name: tuple(tensor.shape) for name, tensor in originals.items()},
+        scale=scale_of(options.loss_scale),
+        hooks=hooks,
+        settings=options.settings,
+    )

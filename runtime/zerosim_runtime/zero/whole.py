@@ -92,7 +92,7 @@ class Whole(Split):
         return self.owners[name] == self.channels.rank
 
     def _cut(self, flat: torch.Tensor, names: Names) -> tuple[torch.Tensor, ...]:
-        return flat.split([self.parameters[name].numel() for name in names])
+        return tuple(flat.split([self.parameters[name].numel() for name in names]))
 
     def _new(self, key: str, kind: str, names: Names) -> torch.Tensor:
         parameters = [self.parameters[name] for name in names]
