@@ -29,7 +29,7 @@ class Node:
 
     `rendezvous` None: it is the only node. `address` and `interface`: how the others reach it. `prefix`:
     the words that put a command onto this node (empty: it runs here). `max_restarts`: how often ranks
-    start anew after one failed.
+    start anew after one failed. `n_here`: ranks that share this machine's cores, if more than `nproc`.
     """
 
     command: tuple[str, ...]
@@ -40,6 +40,7 @@ class Node:
     interface: str | None = None
     prefix: tuple[str, ...] = ()
     max_restarts: int = 0
+    n_here: int | None = None
 
 
 def run_nodes(nodes: Sequence[Node], tell: Callable[[int], None] = lambda _: None) -> int:
@@ -95,9 +96,12 @@ def _agent(node: Node) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _environment(node: Node) -> dict[str, str]:
+    n_here = node.n_here or node.nproc
     if node.rendezvous is None:
-        return environment(node.nproc)
-    return environment(node.nproc, node.interface)
+        return environment(n_here)
+    # Where the user's own interface leads, no lab's ranks can go.
+    own = {} if not node.prefix else {"GLOO_SOCKET_IFNAME": str(node.interface)}
+    return environment(n_here, node.interface) | own
 
 
 def _torchrun(node: Node) -> list[str]:

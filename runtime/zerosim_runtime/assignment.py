@@ -22,13 +22,14 @@ class Assignment:
     """A scenario to run for real.
 
     `backend`: auto, gloo or nccl. `timeout_s`: how long a collective may take. `poison`: new memory is
-    NaN until it is filled.
+    NaN until it is filled. `machine`: the cluster section that the run is stored with (None: by backend).
     """
 
     scenario: dict[str, Any]
     backend: str
     timeout_s: float
     poison: bool = False
+    machine: dict[str, Any] | None = None
 
 
 def write_assignment(assignment: Assignment, directory: Path) -> None:

@@ -39,7 +39,7 @@ def merge(where: Where, *, failure: str | None = None) -> Trace:
     Raises RunError if there is no assignment, or a file that no rank wrote; RuntimeFailedError if no op
     was recorded or ranks disagree.
     """
-    _, scenario = read_assignment(where)
+    assignment, scenario = read_assignment(where)
     found = (read_record(where, rank) for rank in range(scenario.cluster.world_size))
     raw = tuple(record for record in found if record is not None and record.rows)
     if not raw:
@@ -49,7 +49,7 @@ def merge(where: Where, *, failure: str | None = None) -> Trace:
     clock, records = align(raw)
     plan = plan_of(scenario)
     _check_ops(plan, records)
-    measured = as_measured(scenario, str(raw[0].header["backend"]))
+    measured = as_measured(scenario, str(raw[0].header["backend"]), assignment.machine)
     spans = _spans(plan, records, cluster_of(measured).backend)
     meta = Meta(
         name=scenario.name,
@@ -66,11 +66,17 @@ def merge(where: Where, *, failure: str | None = None) -> Trace:
         model=facts_of(measured),
         finished=failure is None,
     )
-    return make_trace(spans, meta, samples(plan, records), _provenance(raw))
+    origin_ns = raw[0].rows[0].issued_ns - records[0].rows[0].issued_ns
+    provenance = _provenance(raw) | {"origin_perf_ns": origin_ns}
+    return make_trace(spans, meta, samples(plan, records), provenance)
 
 
-def as_measured(scenario: Scenario, backend: str) -> Scenario:
-    """The scenario with the machine that it really ran on: for gloo, this CPU."""
+def as_measured(
+    scenario: Scenario, backend: str, machine: dict[str, Any] | None = None
+) -> Scenario:
+    """The scenario with the machine that it really ran on: the one that is given, for gloo this CPU."""
+    if machine is not None:
+        return Scenario.from_dict(scenario.to_dict() | {"cluster": machine})
     if backend != "gloo":
         return scenario
     cluster = ClusterSection(name="cpu-gloo", world_size=scenario.cluster.world_size)

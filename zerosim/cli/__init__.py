@@ -20,6 +20,7 @@ VERBS: Final[dict[str, str]] = {
     "memory": "zerosim.cli.memory",
     "trace": "zerosim.cli.trace",
     "merge": "zerosim.cli.merge",
+    "lab": "zerosim.cli.lab",
     "extract": "zerosim.cli.extract",
     "import": "zerosim.cli.importing",
     "show": "zerosim.cli.show",

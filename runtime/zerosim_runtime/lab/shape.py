@@ -1,0 +1,101 @@
+"""What a lab looks like: nodes, ranks, links; rates and delays as `tc` writes them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from zerosim.errors import InputError
+
+MAX_NODES: Final = 64
+MAX_RANKS_PER_NODE: Final = 64
+MTU: Final = 1500
+PORT: Final = 29500
+"""Where the agents meet; a lab's first node has all ports to itself."""
+_RATE: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<unit>[A-Za-z/]+)")
+_DELAY: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<unit>us|ms|s)")
+_SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_LOWEST_RATE: Final = 125e3
+_HIGHEST_RATE: Final = 12.5e9
+_LONGEST_S: Final = 1.0
+_SMALLEST_MTU: Final = 576
+_LARGEST_MTU: Final = 9000
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`nodes` of `ranks_per_node` ranks. `inter`: the rate of a node's uplink, each way, bytes a second.
+
+    `intra`: the same of a node's loopback, which all its ranks share (None: as fast as it is).
+    `latency_s` is added to each way between two nodes. `mtu`: bytes of a packet between nodes.
+    """
+
+    nodes: int
+    ranks_per_node: int
+    inter: float
+    intra: float | None = None
+    latency_s: float = 0.0
+    mtu: int = MTU
+
+    def __post_init__(self) -> None:
+        """Refuse what no lab of this kind can be."""
+        for what, size, most in (
+            ("--nodes", self.nodes, MAX_NODES),
+            ("--ranks-per-node", self.ranks_per_node, MAX_RANKS_PER_NODE),
+        ):
+            if not 1 <= size <= most:
+                raise InputError(f"{what} is {size}: give 1 to {most}")
+        for what, rate in (("--inter", self.inter), ("--intra", self.intra)):
+            if rate is not None and not _LOWEST_RATE <= rate <= _HIGHEST_RATE:
+                raise InputError(f"{what} is {format_rate(rate)}: give 1Mbit to 100Gbit")
+        if not 0 <= self.latency_s <= _LONGEST_S:
+            raise InputError(f"--latency is {self.latency_s:g} s: give 0us to 1s")
+        if not _SMALLEST_MTU <= self.mtu <= _LARGEST_MTU:
+            raise InputError(f"--mtu is {self.mtu}: give {_SMALLEST_MTU} to {_LARGEST_MTU}")
+
+    @property
+    def world_size(self) -> int:
+        """All ranks."""
+        return self.nodes * self.ranks_per_node
+
+    def address(self, node: int) -> str:
+        """The address of a node."""
+        return f"10.0.0.{node + 1}"
+
+
+def rate_of(text: str, option: str = "--inter") -> float:
+    """Bytes a second of `200Mbit`, `1Gbit`, `25MBps` or `25MB/s`. Raises InputError."""
+    found = _RATE.fullmatch(text.strip())
+    factor = None if found is None else _factor(found["unit"])
+    if found is None or factor is None:
+        raise InputError(
+            f"{option} is '{text[:40]}': give bits a second, as in 200Mbit, or bytes, as in 25MBps"
+        )
+    return float(found["number"]) * factor
+
+
+def delay_of(text: str) -> float:
+    """Seconds of `50us`, `1.5ms` or `0s`. Raises InputError."""
+    found = _DELAY.fullmatch(text.strip())
+    if found is None:
+        raise InputError(f"--latency is '{text[:40]}': give a time, as in 50us or 1ms")
+    return float(found["number"]) * _SECONDS[found["unit"]]
+
+
+def format_rate(rate: float) -> str:
+    """`200Mbit` for bytes a second."""
+    bits = rate * 8
+    for unit, size in (("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3)):
+        if bits >= size:
+            return f"{bits / size:g}{unit}"
+    return f"{bits:g}bit"
+
+
+def _factor(unit: str) -> float | None:
+    """Bytes a second of one unit. `Mbps` could be either, so only a capital B counts as bytes."""
+    prefix, rest = (unit[0], unit[1:]) if unit[0] in "kKMGmg" else ("", unit)
+    size = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}[prefix.lower()]
+    if rest.lower() in ("bit", "bit/s"):
+        return size / 8
+    return size if rest in ("Bps", "B/s") else None
