@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import torch
 import torch.distributed as dist
 
+from zerosim.kinds import Kind
 from zerosim_runtime.assignment import read_assignment
 from zerosim_runtime.collectives import PeerLostError, choose_backend, start_group
 from zerosim_runtime.rank import check_agreement, make_trainer, open_rank, stop, train
-from zerosim_runtime.recorder import Recorder
+from zerosim_runtime.ring import EVERYONE, JOINING, open_ring
 from zerosim_runtime.watch import Terminated, raise_terminated, watch
 
 _SWITCH_S: Final = 1e-4
@@ -25,32 +29,41 @@ _SWITCH_S: Final = 1e-4
 def main(directory: Path) -> int:
     """Carry out the assignment in `directory` as the rank that torchrun says; returns the exit code."""
     signal.signal(signal.SIGTERM, raise_terminated)
-    watch(directory)
+    before_end: list[Callable[[], None]] = []
+    watch(directory, before_end)
     sys.setswitchinterval(_SWITCH_S)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     assignment, scenario = read_assignment(directory)
     backend = choose_backend(assignment.backend, int(os.environ["LOCAL_WORLD_SIZE"]))
-    start_group(assignment.timeout_s)
-    recorder = open_rank(directory, backend, poison=assignment.poison)
+    ring = open_ring(directory, int(os.environ["RANK"]))
+    before_end.append(partial(ring.say, "terminated"))
+    try:
+        joining = ring.issue(EVERYONE, 0, Kind.BARRIER.value, JOINING, time.perf_counter_ns())
+        start_group(assignment.timeout_s)
+        ring.end(joining, time.perf_counter_ns())
+        recorder = open_rank(directory, backend, poison=assignment.poison, ring=ring)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the ring must say so
+        return _failed(ring.say, error)
+    before_end[:] = [partial(recorder.close, "terminated")]
     try:
         check_agreement(assignment, scenario)
         trainer = make_trainer(scenario, recorder, backend=backend, timeout_s=assignment.timeout_s)
         train(trainer)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the record must say so
-        return _failed(recorder, error)
+        return _failed(recorder.close, error)
     stop(trainer)
     dist.destroy_process_group()
     return 0
 
 
-def _failed(recorder: Recorder, error: BaseException) -> int:
+def _failed(say: Callable[[str, str], None], error: BaseException) -> int:
     if isinstance(error, Terminated):
-        recorder.close("terminated")
+        say("terminated", "")
     elif isinstance(error, PeerLostError):
-        recorder.close("peer_lost", str(error))
+        say("peer_lost", str(error))
     else:
         traceback.print_exception(error)
-        recorder.close("failed", f"{type(error).__name__}: {error}")
+        say("failed", f"{type(error).__name__}: {error}")
     return 1
 
 

@@ -8,19 +8,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 import zerosim
 from zerosim_runtime.assignment import LOCK_FILE
-from zerosim_runtime.places import ranks_in
-from zerosim_runtime.records import read_record, steps_done
+from zerosim_runtime.ending import end, mark
+from zerosim_runtime.records import steps_done
 from zerosim_runtime.rendezvous import Rendezvous, torchrun_words
+from zerosim_runtime.watchdog import Watchdog
 
 _POLL_S: Final = 0.1
-_GRACE_S: Final = 15.0
+_TURNS: Final = 5
+"""The watchdog looks every so many polls."""
+_GRACE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +47,25 @@ class Node:
     n_here: int | None = None
 
 
-def run_nodes(nodes: Sequence[Node], tell: Callable[[int], None] = lambda _: None) -> int:
+def run_nodes(
+    nodes: Sequence[Node],
+    tell: Callable[[int], None] = lambda _: None,
+    watchdog: Watchdog | None = None,
+) -> int:
     """Run all ranks of `nodes`; returns the exit code of the first node to fail, 0 if none does.
 
     A node's directory must hold its ranks' files; `torchrun.log` there gets their output. `tell` gets
-    the number of steps that the first rank has done. However it ends, no process is left.
+    the number of steps that the first rank has done; once the `watchdog` has a verdict, all ranks are
+    stopped. However it ends, no process is left.
     """
+    agents: list[subprocess.Popen[bytes]] = []
     with ExitStack() as stack:
-        agents = [stack.enter_context(_agent(node)) for node in nodes]
         try:
-            return _watch(agents, nodes[0].directory, tell)
+            for node in nodes:
+                agents.append(stack.enter_context(_agent(node)))  # noqa: PERF401 - if one fails to start, the others are ended
+            return _watch(agents, nodes[0].directory, tell, watchdog)
         finally:
-            for agent in agents:
-                if agent.poll() is None:
-                    agent.terminate()
+            end(agents, [node.directory for node in nodes])
 
 
 def environment(nproc: int, interface: str | None = "lo") -> dict[str, str]:
@@ -74,25 +83,18 @@ def environment(nproc: int, interface: str | None = "lo") -> dict[str, str]:
 
 @contextmanager
 def _agent(node: Node) -> Iterator[subprocess.Popen[bytes]]:
-    """The agent of a node. When the block ends, it and its ranks have ended."""
+    """The agent of a node; as long as the block lasts, its ranks know that they are watched."""
     directory = node.directory
     with (directory / LOCK_FILE).open("wb") as lock, (directory / "torchrun.log").open("wb") as log:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        agent = subprocess.Popen(
+        yield subprocess.Popen(
             [*node.prefix, *_torchrun(node), *node.command],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            # When ranks fail, torchrun leaves its temporary files behind.
-            env=_environment(node) | {"TMPDIR": str(directory)},
+            env=_environment(node) | mark(directory),
             start_new_session=True,
         )
-        try:
-            yield agent
-        finally:
-            _end(agent)
-            fcntl.flock(lock, fcntl.LOCK_UN)
-            _await_end(_pids(directory), str(directory))
 
 
 def _environment(node: Node) -> dict[str, str]:
@@ -116,55 +118,24 @@ def _torchrun(node: Node) -> list[str]:
 
 
 def _watch(
-    agents: Sequence[subprocess.Popen[bytes]], directory: Path, tell: Callable[[int], None]
+    agents: Sequence[subprocess.Popen[bytes]],
+    directory: Path,
+    tell: Callable[[int], None],
+    watchdog: Watchdog | None,
 ) -> int:
     """Until all have ended, or a while after one has failed; returns the first code that is not 0."""
     told, deadline = 0, float("inf")
-    while True:
+    for turn in count(1):
         codes = [agent.poll() for agent in agents]
         failed = next((code for code in codes if code), 0)
         if failed:
             deadline = min(deadline, time.monotonic() + _GRACE_S)
         if all(code is not None for code in codes) or time.monotonic() > deadline:
             return failed
+        if watchdog is not None and turn % _TURNS == 0 and watchdog.look() is not None:
+            return 1
         time.sleep(_POLL_S)
         if (done := steps_done(directory)) > told:
             told = done
             tell(told)
-
-
-def _end(agent: subprocess.Popen[bytes]) -> None:
-    """Ask torchrun to stop its ranks; if it does not, end it (the ranks see that and end, too)."""
-    if agent.poll() is not None:
-        return
-    agent.terminate()
-    try:
-        agent.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        agent.kill()
-        agent.wait()
-
-
-def _pids(directory: Path) -> list[int]:
-    records = (read_record(directory, rank) for rank in ranks_in(directory))
-    return [int(record.header["pid"]) for record in records if record is not None]
-
-
-def _await_end(pids: list[int], directory: str) -> None:
-    """Wait until the ranks are gone; kill one that stays although nobody holds its lock any more."""
-    deadline = time.monotonic() + _GRACE_S
-    while alive := [pid for pid in pids if _is_rank(pid, directory)]:
-        if time.monotonic() > deadline:
-            for pid in alive:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, 9)
-        time.sleep(_POLL_S / 10)
-
-
-def _is_rank(pid: int, directory: str) -> bool:
-    """Whether `pid` is still a rank of this run, and not some later process of that number."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return directory.encode() in words
+    return 1

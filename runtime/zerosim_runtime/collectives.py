@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 
 from zerosim.collectives import GLOO, GLOO_ALL_TO_ALL, node_bytes
-from zerosim.errors import RuntimeFailedError
+from zerosim.errors import RuntimeFailedError, ZerosimError
 from zerosim.kinds import Kind
 from zerosim_runtime import gloo
 from zerosim_runtime.clock import one_clock
@@ -42,7 +42,10 @@ class PeerLostError(RuntimeFailedError):
 
 @dataclass(slots=True)
 class Handle:
-    """A collective under way. Times are perf_counter nanoseconds; None: not yet known."""
+    """A collective under way. Times are perf_counter nanoseconds; None: not yet known.
+
+    `on_end` is called by the waiter's thread, with the time, once it has ended well.
+    """
 
     name: str
     issued_ns: int
@@ -50,12 +53,19 @@ class Handle:
     end_ns: int | None = None
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
+    on_end: list[Callable[[int], None]] = field(default_factory=list)
 
     def wait(self) -> None:
-        """Block until it has ended. Raises PeerLostError."""
+        """Block until it has ended. Raises PeerLostError, or what a watcher has found wrong."""
         self.done.wait()
+        if isinstance(self.error, ZerosimError):
+            raise self.error
         if self.error is not None:
             raise PeerLostError(f"'{self.name}' failed ({self.error}): see the other ranks")
+
+
+Watcher = Callable[[Handle, Kind, int], None]
+"""Told of a collective before it is issued: its handle, kind and elements of the full tensor."""
 
 
 @dataclass(slots=True)
@@ -74,6 +84,7 @@ class Communicator:
     shared_clock: bool = True
     queue: SimpleQueue[tuple[Handle, Any] | None] = field(default_factory=SimpleQueue)
     waiter: threading.Thread | None = None
+    watchers: list[Watcher] = field(default_factory=list)
 
     def issue(
         self, kind: Kind, name: str, output: torch.Tensor, source: torch.Tensor, root: int = 0
@@ -85,6 +96,8 @@ class Communicator:
         reduce leaves the sum on `root` (and on others anything).
         """
         handle = Handle(name, self.now())
+        for watcher in self.watchers:
+            watcher(handle, kind, max(output.numel(), source.numel()))
         try:
             work = self._start(kind, output, source, root, handle.issued_ns)
         except RuntimeError as error:
@@ -204,6 +217,8 @@ def _wait_in_turn(made: Communicator) -> None:
         handle.start_ns = max(handle.issued_ns, previous)
         if handle.error is None:
             handle.end_ns = previous = ended
+            for tell in handle.on_end:
+                tell(ended)
         # The tensors are let go before anyone may free them.
         del item, work
         handle.done.set()

@@ -3,47 +3,84 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from zerosim.plan import Plan
 from zerosim.scenario import Scenario, plan_of
 from zerosim_runtime.places import Where, content_of, places, ranks_in
-from zerosim_runtime.records import Record, read_record
+from zerosim_runtime.records import read_record
+from zerosim_runtime.ring import Noted, read_life
+from zerosim_runtime.watchdog import disagreement, last_collective
 
 _FIRST: Final = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)")
 _RAISED: Final = re.compile(
     r"^(?:\[rank\d+\]: *)?(?:[a-z_]\w*\.)*(?P<error>\w*Error: .+)$", re.MULTILINE
 )
+_NO_ROOM: Final = 2**16
+"""Bytes; with less the ranks cannot even begin their files."""
 _EVERY: Final = re.compile(r"\(local_rank: (?P<rank>\d+)\)\s+exitcode\s*: (?P<code>-?\d+)")
 
 
-def describe_failure(where: Where, scenario: Scenario) -> str:
-    """Names the rank that failed, why, and its last op.
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What a rank left of its end: from its record, else from its ring, where there is always room."""
 
-    A rank that left no last word was killed; one that says `failed` broke by itself; those that say
-    `peer_lost` or `terminated` only followed.
+    rank: int
+    status: str | None
+    message: str
+    ended_ns: int | None
+    last_op: int
+    collective: Noted | None
+
+
+def describe_failure(where: Where, scenario: Scenario) -> str:
+    """Names the rank that failed, why, its last op and collective.
+
+    If ranks took a collective for different ones, that is why. Else: a rank that left no last word was
+    killed; one that says `failed` broke by itself; those that say `peer_lost` or `terminated` only
+    followed.
     """
     n_ranks = scenario.cluster.world_size
-    records = [read_record(where, rank) for rank in range(n_ranks)]
+    if (apart := disagreement(where, n_ranks)) is not None:
+        return apart.reason
+    left = [each for rank in range(n_ranks) if (each := _left(where, rank)) is not None]
     exits = _exits(where)
-    broken = [r for r in records if r is not None and r.status == "failed"]
-    killed = [r for r in records if r is not None and r.status is None]
+    broken = [each for each in left if each.status == "failed"]
+    killed = [each for each in left if each.status is None]
     plan = plan_of(scenario)
     if broken:
-        first = min(broken, key=lambda r: r.ended_ns or 0)
+        first = min(broken, key=lambda each: each.ended_ns or 0)
         return f"rank {first.rank} failed ({first.message}) {_place(first, plan)}"
     if killed:
-        first = next((r for r in killed if r.rank in exits), killed[0])
+        first = next((each for each in killed if each.rank in exits), killed[0])
         return f"rank {first.rank} {_how(exits.get(first.rank))} {_place(first, plan)}"
-    ended = [r for r in records if r is not None and r.status in ("peer_lost", "terminated")]
+    ended = [each for each in left if each.status in ("peer_lost", "terminated")]
     if ended:
-        first = min(ended, key=lambda r: r.ended_ns or 0)
+        first = min(ended, key=lambda each: each.ended_ns or 0)
         told = first.status == "terminated"
         how = "was told to stop" if told else f"lost its peers ({first.message})"
         return f"rank {first.rank} {how} {_place(first, plan)}"
     return f"the ranks did not start ({_first_error(where)})"
+
+
+def _left(where: Where, rank: int) -> _Left | None:
+    record, life = read_record(where, rank), read_life(where, rank)
+    if record is None and life is None:
+        return None
+    status = (record.status if record is not None else None) or (life.status if life else None)
+    message = (record.message if record is not None else "") or (life.message if life else "")
+    return _Left(
+        rank,
+        status or None,
+        message,
+        None if record is None else record.ended_ns,
+        -1 if record is None else record.last_op,
+        last_collective(where, rank),
+    )
 
 
 def _how(code: int | None) -> str:
@@ -55,11 +92,13 @@ def _how(code: int | None) -> str:
         return f"was killed by signal {-code}"
 
 
-def _place(record: Record, plan: Plan) -> str:
-    if not 0 <= record.last_op < len(plan.ops):
-        return "before its first op"
-    op = plan.ops[record.last_op]
-    return f"in '{op.name}' of step {op.step}"
+def _place(left: _Left, plan: Plan) -> str:
+    last = left.collective
+    if not 0 <= left.last_op < len(plan.ops):
+        return "before its first op" if last is None or last.ended_ns else f"in {last.place}"
+    op = plan.ops[left.last_op]
+    where = f"in '{op.name}' of step {op.step}"
+    return where if last is None else f"{where}, its last collective {last.place}"
 
 
 def _exits(where: Where) -> dict[int, int]:
@@ -78,6 +117,9 @@ def _exits(where: Where) -> dict[int, int]:
 
 
 def _first_error(where: Where) -> str:
+    for place in places(where):
+        if shutil.disk_usage(place).free < _NO_ROOM:
+            return f"no space is left in '{place.parent}': make some, or set TMPDIR"
     found = [m["error"].strip() for p in places(where) for m in _RAISED.finditer(_log(p))]
     return found[0] if found else "torchrun said nothing"
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from zerosim.errors import RuntimeFailedError, ScenarioError, UnknownNameError
+from zerosim.errors import RunError, RuntimeFailedError, ScenarioError, UnknownNameError
 from zerosim.scenario import Scenario, plan_of
 from zerosim.store import check_place, save_run
 from zerosim.trace import Trace
@@ -21,6 +21,8 @@ from zerosim_runtime.capacity import available_bytes, check_memory
 from zerosim_runtime.failure import describe_failure
 from zerosim_runtime.limits import check_limits
 from zerosim_runtime.merge import merge
+from zerosim_runtime.records import steps_done
+from zerosim_runtime.watchdog import TIMEOUT_S, Watchdog
 
 Progress = Callable[[str], None]
 BACKENDS: Final = ("auto", "gloo", "nccl")
@@ -34,22 +36,22 @@ def trace(
     backend: str = "auto",
     out: Path | None = None,
     progress: Progress | None = None,
-    timeout_s: float = 300.0,
+    timeout_s: float = TIMEOUT_S,
     poison: bool = False,
     max_restarts: int = 0,
 ) -> Trace:
     """Run a scenario on `nproc` real ranks of this machine, and return what they recorded.
 
     The run is stored as `out` if that is given, also when a rank fails: then as an unfinished one,
-    unless all ranks may start anew (`max_restarts` times). `progress` is told in words. Raises InputError for what cannot be run,
-    RuntimeFailedError if a rank dies; no process stays behind, whatever happens.
+    unless all ranks may start anew (`max_restarts` times). `progress` is told in words. A rank that holds up others
+    and has not moved for `timeout_s` ends the run. Raises InputError for what cannot be run,
+    RuntimeFailedError if a rank dies or hangs, KeyboardInterrupt on Ctrl-C; no process stays behind,
+    whatever happens.
     """
-    assignment = prepare(
-        scenario, nproc=nproc, steps=steps, backend=backend, timeout_s=timeout_s, poison=poison
-    )
+    assignment = prepare(scenario, nproc=nproc, steps=steps, backend=backend, poison=poison)
     with working_directory() as directory:
         nodes = [Node(program(directory), directory, nproc, max_restarts=max_restarts)]
-        return measure(assignment, nodes, directory, out, progress)
+        return measure(assignment, nodes, directory, out, progress, timeout_s=timeout_s)
 
 
 def prepare(
@@ -82,10 +84,12 @@ def measure(
     out: Path | None,
     progress: Progress | None = None,
     finish: Callable[[Trace], Trace] = lambda trace: trace,
+    timeout_s: float = TIMEOUT_S,
 ) -> Trace:
     """Run the ranks of `nodes`, which write into `directory` or below it, and store what they did.
 
-    `finish` adds to a run before it is stored. Raises RuntimeFailedError if a rank dies.
+    `finish` adds to a run before it is stored. A rank that holds up others and has not moved for
+    `timeout_s` ends the run. Raises RuntimeFailedError if a rank dies, KeyboardInterrupt on Ctrl-C.
     """
     if out is not None:
         check_place(out)
@@ -93,20 +97,48 @@ def measure(
     for node in nodes:
         write_assignment(assignment, node.directory)
     tell(f"starting {asked.cluster.world_size} ranks")
-    code = run_nodes(nodes, lambda done: tell(f"step {done} of {asked.run.steps}"))
-    failure = describe_failure(directory, asked) if code else None
+    failure, stopped = _run(nodes, asked, directory, timeout_s, tell)
     merged = _merged(directory, failure)
     if merged is not None:
         merged = finish(merged)
     if out is not None and merged is not None:
-        save_run(merged, out)
+        _store(merged, out, directory)
     if failure is not None:
         kept = "nothing was recorded" if merged is None else "what they recorded is kept"
         where = f" as the unfinished run '{out}'" if merged is not None and out is not None else ""
+        if stopped:
+            raise KeyboardInterrupt(f"{failure}: {kept}{where}")
         raise RuntimeFailedError(f"{failure}: the other ranks were stopped, {kept}{where}")
     if merged is None:
         raise RuntimeFailedError("the ranks recorded nothing: run again with --json and report it")
     return merged
+
+
+def _run(
+    nodes: Sequence[Node], asked: Scenario, directory: Path, timeout_s: float, tell: Progress
+) -> tuple[str | None, bool]:
+    """Run the ranks; returns why they failed (None: they did not), and whether it was Ctrl-C."""
+    steps = asked.run.steps
+    watchdog = Watchdog(directory, asked.cluster.world_size, timeout_s, strict=True)
+    try:
+        code = run_nodes(nodes, lambda done: tell(f"step {done} of {steps}"), watchdog)
+    except KeyboardInterrupt:
+        return f"stopped after {steps_done(nodes[0].directory)} of {steps} steps", True
+    if watchdog.verdict is not None:
+        return watchdog.verdict.reason, False
+    return describe_failure(directory, asked) if code else None, False
+
+
+def _store(merged: Trace, out: Path, directory: Path) -> None:
+    """Store a run; if it cannot be stored, what the ranks wrote stays. Raises RuntimeFailedError."""
+    try:
+        save_run(merged, out)
+    except RunError as error:
+        kept = directory.with_name(f"{directory.name}-kept")
+        directory.rename(kept)
+        raise RuntimeFailedError(
+            f"{error}: what the ranks recorded is kept, `zerosim merge {kept} -o RUN` reads it"
+        ) from None
 
 
 def program(directory: Path) -> tuple[str, ...]:
@@ -134,14 +166,19 @@ def as_real(scenario: Scenario, *, nproc: int, steps: int) -> Scenario:
 
 
 def run_ranks(
-    command: list[str], directory: Path, nproc: int, tell: Callable[[int], None] = lambda _: None
+    command: list[str],
+    directory: Path,
+    nproc: int,
+    tell: Callable[[int], None] = lambda _: None,
+    watchdog: Watchdog | None = None,
 ) -> int:
     """Run `python COMMAND` as `nproc` ranks under torchrun; returns its exit code.
 
     `directory` must hold the ranks' files; `torchrun.log` there gets their output. `tell` gets the
-    number of steps that the first rank has done. However it ends, no process is left.
+    number of steps that the first rank has done; once the `watchdog` has a verdict, the ranks are
+    stopped. However it ends, no process is left.
     """
-    return run_nodes([Node(tuple(command), directory, nproc)], tell)
+    return run_nodes([Node(tuple(command), directory, nproc)], tell, watchdog)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from zerosim_runtime.merge import merge
 from zerosim_runtime.places import Where
 from zerosim_runtime.records import read_record
 from zerosim_runtime.rendezvous import Rendezvous, address_towards, interface_of
+from zerosim_runtime.watchdog import TIMEOUT_S, Watchdog
 
 
 def trace_node(
@@ -27,6 +28,7 @@ def trace_node(
     nproc: int,
     out: Path,
     max_restarts: int = 0,
+    timeout_s: float = TIMEOUT_S,
     progress: Progress,
 ) -> Path:
     """Run this node's `nproc` ranks, and leave what they recorded below `out`; returns the directory.
@@ -49,10 +51,13 @@ def trace_node(
     asked = Scenario.from_dict(assignment.scenario)
     steps = asked.run.steps
     progress(f"starting {nproc} of {asked.cluster.world_size} ranks, waiting for the other nodes")
-    code = run_nodes([node], lambda done: progress(f"step {done} of {steps}"))
+    watchdog = Watchdog(directory, None, timeout_s, strict=True)
+    code = run_nodes([node], lambda done: progress(f"step {done} of {steps}"), watchdog)
     if code:
+        verdict = watchdog.verdict
+        reason = describe_failure(directory, asked) if verdict is None else verdict.reason
         raise RuntimeFailedError(
-            f"{describe_failure(directory, asked)}: the ranks of this node were stopped, "
+            f"{reason}: the ranks of this node were stopped, "
             f"what they recorded is kept in '{directory}'"
         )
     return directory

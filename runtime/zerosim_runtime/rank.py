@@ -26,7 +26,8 @@ from zerosim_runtime.memory import Memory
 from zerosim_runtime.model import Batch, Model, batch_of, model_of
 from zerosim_runtime.optimizer import Settings, make_optimizer
 from zerosim_runtime.progress import Rank, settle_all
-from zerosim_runtime.recorder import Recorder, open_recorder
+from zerosim_runtime.recorder import Recorder, noting, open_recorder
+from zerosim_runtime.ring import Ring
 from zerosim_runtime.weights import allocation_of, make_weights
 
 _DEFAULTS: Final = Settings()
@@ -43,11 +44,13 @@ class Trainer:
     dtype: torch.dtype
 
 
-def open_rank(directory: Path, backend: str, *, poison: bool = False) -> Recorder:
-    """Start this rank's record, before anything can go wrong."""
+def open_rank(
+    directory: Path, backend: str, *, poison: bool = False, ring: Ring | None = None
+) -> Recorder:
+    """Start this rank's record, before anything can go wrong; `ring` is one that is open already."""
     device = device_of(backend)
     memory = Memory(device, poison, clock_of(device))
-    return open_recorder(directory, dist.get_rank(), memory, _header(backend, device))
+    return open_recorder(directory, dist.get_rank(), memory, _header(backend, device), ring)
 
 
 def check_agreement(assignment: Assignment, scenario: Scenario) -> None:
@@ -98,6 +101,8 @@ def make_trainer(
         communicators={name: communicator(backend, timeout_s) for name in sorted(channels)},
         grad_dtype=dtype_of(numerics.grad_dtype),
     )
+    for name, channel in rank.communicators.items():
+        channel.watchers.append(noting(recorder.ring, name))
     hold_buffer(rank, plan, dtype_of(numerics.reduce_dtype))
     execution = Execution(plan, workload, rank)
     model = model_of(workload, scenario.workload, weights.parameters)

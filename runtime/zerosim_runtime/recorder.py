@@ -1,7 +1,8 @@
 """What a rank writes down: rows in issue order, kept in memory during a step, then in its own file.
 
-Two files a rank: `rank-R.jsonl`, written after each step and at the end, however it comes; and
-`rank-R.now`, a few mapped bytes with the op under way, which outlive even a killed process.
+Three files a rank: `rank-R.jsonl`, written after each step and at the end, however it comes; and two
+of mapped bytes that outlive even a killed process: `rank-R.now` with the op under way, and
+`rank-R.ring` with the last collectives.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ import mmap
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from io import BufferedWriter
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from zerosim_runtime.collectives import Handle
+from zerosim.kinds import PREFIX, Kind
+from zerosim_runtime.collectives import Handle, Watcher
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.records import NOW
+from zerosim_runtime.ring import Ring, open_ring
 
 
 @dataclass(slots=True)
@@ -46,6 +51,7 @@ class Recorder:
     file: BufferedWriter
     progress: mmap.mmap
     memory: Memory
+    ring: Ring
     now: Callable[[], int] = time.perf_counter_ns
     rows: list[Row] = field(default_factory=list)
 
@@ -75,21 +81,44 @@ class Recorder:
         self.file.flush()
 
     def close(self, status: str, message: str = "") -> None:
-        """Write what is left, and how it ended."""
-        self.flush(everything=True)
-        self.write(status=status, message=message, time=self.now())
-        self.file.close()
-        self.progress.close()
+        """Write what is left, and how it ended; on a full disk only the ring has room for that."""
+        self.ring.say(status, message)
+        try:
+            self.flush(everything=True)
+            self.write(status=status, message=message, time=self.now())
+            self.file.close()
+            self.progress.close()
+        except OSError:
+            if status == "finished":
+                raise
 
 
-def open_recorder(directory: Path, rank: int, memory: Memory, header: dict[str, Any]) -> Recorder:
-    """Start a rank's files; `header` is the first line of its record."""
+def open_recorder(
+    directory: Path,
+    rank: int,
+    memory: Memory,
+    header: dict[str, Any],
+    ring: Ring | None = None,
+) -> Recorder:
+    """Start a rank's files; `header` is the first line of its record, `ring` one that is open already."""
     now = directory / f"rank-{rank}.now"
     now.write_bytes(NOW.pack(-1, 0))
     with now.open("r+b") as file:
         progress = mmap.mmap(file.fileno(), NOW.size)
     record = (directory / f"rank-{rank}.jsonl").open("wb")
-    recorder = Recorder(record, progress, memory, memory.now)
+    recorder = Recorder(record, progress, memory, ring or open_ring(directory, rank), memory.now)
     recorder.write(header=header)
     recorder.flush()
     return recorder
+
+
+def noting(ring: Ring, group: str) -> Watcher:
+    """A watcher that notes a communicator's collectives in the ring, and when each has ended."""
+    seqs = count()
+
+    def note(handle: Handle, kind: Kind, elements: int) -> None:
+        unit = handle.name.removeprefix(PREFIX.get(kind, ""))
+        number = ring.issue(group, next(seqs), kind.value, unit, handle.issued_ns, elements)
+        handle.on_end.append(partial(ring.end, number))
+
+    return note

@@ -8,13 +8,15 @@ import select
 import signal
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
 from zerosim_runtime.assignment import LOCK_FILE
 
-_GRACE_S: Final = 10.0
+_GRACE_S: Final = 5.0
 _PERIOD_S: Final = 1.0
 
 
@@ -23,23 +25,24 @@ class Terminated(BaseException):
 
 
 def raise_terminated(_: int, __: FrameType | None) -> NoReturn:
-    """The signal handler of a rank."""
+    """The signal handler of a rank; told again, it goes on writing down what it has."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Terminated
 
 
-def watch(directory: Path) -> None:
+def watch(directory: Path, before_end: list[Callable[[], None]]) -> None:
     """Start a thread that ends this process once it is told to stop, or its launcher is gone.
 
     A main thread deep inside a collective does not see a signal; the thread does, through the wake-up
-    descriptor, and gives the main thread 10 s.
+    descriptor, gives the main thread 5 s, and then does itself what is to be done `before_end`.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    threading.Thread(target=_watch, args=(reader, directory), daemon=True).start()
+    threading.Thread(target=_watch, args=(reader, directory, before_end), daemon=True).start()
 
 
-def _watch(reader: int, directory: Path) -> None:
+def _watch(reader: int, directory: Path, before_end: list[Callable[[], None]]) -> None:
     while True:
         told, _, _ = select.select([reader], [], [], _PERIOD_S)
         if not told and launcher_lives(directory):
@@ -47,6 +50,9 @@ def _watch(reader: int, directory: Path) -> None:
         if not told:
             os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_GRACE_S)
+        for act in before_end:
+            with suppress(Exception):
+                act()
         os._exit(1)
 
 

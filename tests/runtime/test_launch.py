@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -108,11 +109,13 @@ def test_a_killed_rank_stops_the_others_and_what_was_recorded_is_kept(running: R
 
 @pytest.mark.runtime
 @pytest.mark.parametrize("running", [1], indirect=True)
-def test_ctrl_c_leaves_no_process(running: Running) -> None:
+def test_ctrl_c_leaves_no_process_and_keeps_what_was_recorded(running: Running) -> None:
     running.process.send_signal(signal.SIGINT)
     running.process.communicate(timeout=30)
     assert _all_gone(running.pids, within_s=1)
-    assert not running.out.exists()
+    kept = load_run(running.out).meta
+    assert not kept.finished
+    assert re.match(r"stopped after \d+ of 1000 steps", kept.quality.warnings[0])
 
 
 @pytest.mark.runtime

@@ -1,6 +1,11 @@
+"""A ring outlives its rank: what was issued last, who it is, whether it moves, its last word."""
+
+from __future__ import annotations
+
+import os
 from pathlib import Path
 
-from zerosim_runtime.ring import open_ring, read_ring
+from zerosim_runtime.ring import Life, open_ring, read_life, read_ring
 
 
 def test_a_ring_keeps_what_was_issued_and_what_has_ended(tmp_path: Path) -> None:
@@ -39,3 +44,15 @@ def test_a_late_end_does_not_touch_the_slot_of_another(tmp_path: Path) -> None:
 
 def test_a_rank_without_a_ring_has_noted_nothing(tmp_path: Path) -> None:
     assert read_ring(tmp_path, 3) == ()
+
+
+def test_a_ring_tells_who_the_rank_is_when_it_moved_and_its_last_word(tmp_path: Path) -> None:
+    ring = open_ring(tmp_path, 2)
+    assert read_life(tmp_path, 2) == Life(os.getpid(), 0, "", "")
+    ring.beat(70)
+    ring.say("failed", "ValueError: no luck")
+    assert read_life(tmp_path, 2) == Life(os.getpid(), 70, "failed", "ValueError: no luck")
+
+
+def test_a_rank_without_a_ring_has_no_life(tmp_path: Path) -> None:
+    assert read_life(tmp_path, 3) is None

@@ -72,7 +72,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
         case ZerosimError():
             return str(error), 1
         case KeyboardInterrupt() | typer.Abort():
-            return "stopped", 130
+            return str(error) or "stopped", 130
         case typer.TyperException():
             context = getattr(error, "ctx", None)
             verb = "zerosim" if context is None else context.command_path

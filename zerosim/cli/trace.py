@@ -40,6 +40,12 @@ Meeting = Annotated[
 Restarts = Annotated[
     int, typer.Option("--max-restarts", min=0, max=100, help="Start anew so often after a failure.")
 ]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", min=1, help="Seconds in which a rank that others wait for must move."
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -60,6 +66,7 @@ def trace(
     node_rank: NodeRank = None,
     rendezvous: Meeting = None,
     max_restarts: Restarts = 0,
+    timeout: Timeout = 20.0,
     json: Json = False,
 ) -> None:
     """Run a scenario's plan with real ranks.
@@ -85,7 +92,13 @@ def trace(
             rendezvous, nnodes, node_rank
         )
         place = import_module("zerosim_runtime.node").trace_node(
-            asked, meeting, nproc=nproc, out=out, max_restarts=max_restarts, progress=log
+            asked,
+            meeting,
+            nproc=nproc,
+            out=out,
+            max_restarts=max_restarts,
+            timeout_s=timeout,
+            progress=log,
         )
         _print_place(place, out, json=json)
         return
@@ -97,6 +110,7 @@ def trace(
         max_restarts=max_restarts,
         out=out,
         progress=log,
+        timeout_s=timeout,
     )
     log(f"stored {out}")
     print_summary(summarize(result), json=json)

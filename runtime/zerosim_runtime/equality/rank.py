@@ -35,7 +35,7 @@ def main(directory: Path) -> int:
     if cases[0].fake:
         done = [_observed(directory, case, rank, _fake) for case in cases for rank in case.ranks]
         return 0 if all(done) else 1
-    watch(directory)
+    watch(directory, [])
     dist.init_process_group("gloo", timeout=_TIMEOUT)
     for case in cases:
         if not _observed(directory, case, dist.get_rank(), _joined):
