@@ -26,7 +26,7 @@ def main(directory: Path) -> None:
     # As a user's script does it: nobody has told torch of zerosim's backend.
     dist.init_process_group("gloo", timeout=timedelta(seconds=60))
     report: dict[str, Any] = {"rows": rows()}
-    if dist.get_world_size() == 2:  # noqa: PLR2004 - the times below are those of a pair
+    if dist.get_world_size() == 2:
         report |= {"paced": paced(), "shared": shared()}
     (directory / f"report-{dist.get_rank()}.json").write_bytes(orjson.dumps(report))
     dist.destroy_process_group()

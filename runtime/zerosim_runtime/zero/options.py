@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +15,8 @@ STAGES: Final = (1, 2, 3)
 PARTITIONS: Final = ("even", "whole")
 BUCKET_ORDERS: Final = ("static", "dynamic")
 OPTIMIZERS: Final = ("sgd", "momentum", "adam", "adamw")
+
+DTYPES: Final = (None, torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,12 @@ class Options:
             raise InputError(f"stage is {self.stage}: give 1, 2 or 3")
         if self.partition == "whole" and self.stage == STAGES[-1]:
             raise InputError("partition is 'whole' at stage 3: give stage 1 or 2, or 'even'")
+        if self.dtype not in DTYPES:
+            raise InputError(f"dtype is {self.dtype}: give None or a float of 16, 32 or 64 bits")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise InputError(f"clip_norm is {self.clip_norm}: give None or a positive number")
+        if self.loss_scale is not None and not 0 <= self.loss_scale < math.inf:
+            raise InputError(f"loss_scale is {self.loss_scale}: give None, 0 or a positive number")
         for name, number, least in (
             ("bucket_bytes", self.bucket_bytes, 1),
             ("prefetch", self.prefetch, 0),

@@ -180,13 +180,14 @@ class Replicated(Stage):
             counts = self._memory.tensors[_USED].tolist()
             self._memory.drop(_USED)
             self._asked = None
-            used = {name for name, n in zip(self._parameters, counts, strict=True) if n}
-            if self._dynamic and used != self._used:
-                raise RuntimeFailedError(
-                    f"'{min(used - self._used)}' has no gradient on rank {self._channels.rank} but "
-                    "has one elsewhere: give bucket_order 'static'"
-                )
-            self._used = used
+            by_name = dict(zip(self._parameters, counts, strict=True))
+            self._used = {name for name, n_ranks in by_name.items() if n_ranks}
+            for name in self._used if self._dynamic else ():
+                if by_name[name] < self._channels.n_ranks:
+                    raise RuntimeFailedError(
+                        f"'{name}' has a gradient on {by_name[name]} of {self._channels.n_ranks} "
+                        "ranks: give bucket_order 'static'"
+                    )
         return self._used
 
 

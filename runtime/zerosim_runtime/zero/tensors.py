@@ -131,12 +131,14 @@ def open_tensors(path: Path) -> TensorFile:
 
 def _stored(path: Path, name: str, entry: object, start: int, begin: int) -> Stored:
     """An entry of a header, whose bytes must begin at `start` behind the header."""
-    if not isinstance(entry, dict) or entry.get("dtype") not in _DTYPES:
+    if not isinstance(entry, dict):
+        raise _broken(path, f"'{name}' is no table")
+    word, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
+    if not isinstance(word, str) or word not in _DTYPES:
         raise _broken(path, f"'{name}' has no known dtype")
-    shape, offsets = entry.get("shape"), entry.get("data_offsets")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise _broken(path, f"'{name}' has no shape")
-    stored = Stored(_DTYPES[entry["dtype"]], tuple(shape), begin + start)
+    stored = Stored(_DTYPES[word], tuple(shape), begin + start)
     if offsets != [start, start + stored.nbytes]:
         raise _broken(path, f"'{name}' does not lie where its shape says")
     return stored

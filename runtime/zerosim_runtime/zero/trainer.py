@@ -46,7 +46,12 @@ class Stepped:
 
 @dataclass(slots=True)
 class Trainer:
-    """One rank of a sharded training. `settings` may be replaced between steps (learning rate)."""
+    """One rank of a sharded training.
+
+    `settings` may be replaced between steps (learning rate). `ledger` books every tensor that the
+    library holds; its changes are those since the latest step began. `begun` micro-batches have been
+    passed back since then, and `reduced` says whether the last one has.
+    """
 
     model: nn.Module
     options: Options
@@ -58,6 +63,7 @@ class Trainer:
     scale: Scale | None
     hooks: tuple[RemovableHandle, ...]
     settings: Settings
+    begun: int = 0
     reduced: bool = False
 
     def backward(self, loss: torch.Tensor, *, last: bool = True) -> None:
@@ -67,6 +73,9 @@ class Trainer:
         """
         if self.reduced:
             raise InputError("backward() after the step's last micro-batch: call step() first")
+        if self.begun == 0:
+            self.ledger.changes.clear()
+        self.begun += 1
         self.reduced = last
         self.stage.backward(loss if self.scale is None else loss * self.scale.value, last=last)
 
@@ -74,7 +83,7 @@ class Trainer:
         """Update the rows this rank owns, and bring everyone's new rows to whoever computes with them."""
         if not self.reduced:
             raise InputError("step() without gradients: call backward(loss, last=True) first")
-        self.reduced = False
+        self.reduced, self.begun = False, 0
         gradients = self.stage.gradients()
         rows = [row for row in gradients.values() if row is not None]
         norm = self._norm(rows)
@@ -88,14 +97,14 @@ class Trainer:
 
     def save(self, directory: str | Path) -> None:
         """Write a checkpoint between two steps; see `zerosim_runtime.zero.checkpoint`."""
-        if self.reduced:
+        if self.begun:
             raise InputError("save() between backward() and step(): call step() first")
         save(Path(directory).resolve(), self._state(), self.channels, self.ledger)
 
     def load(self, directory: str | Path) -> None:
         """Go on from a checkpoint, whatever number of ranks saved it, at whatever stage."""
         load(Path(directory).resolve(), self._state(), self.channels, self.ledger)
-        self.reduced = False
+        self.reduced, self.begun = False, 0
         self.stage.refresh()
 
     def whole(self) -> dict[str, torch.Tensor]:
