@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -18,7 +19,7 @@ from zerosim_runtime.optimizer import Settings
 from zerosim_runtime.zero import Options, Trainer, checkpoint, shard
 
 SETTINGS = Settings(lr=0.1)
-ORDERS = ("even", "whole")
+PARTITIONS = ("even", "whole")
 
 
 class Net(nn.Module):
@@ -40,12 +41,13 @@ def main(directory: Path) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     report: dict[str, Any] = {
-        f"{partition} {stage}": beside_ddp(Options(stage, None, "adamw", SETTINGS, **more))
-        for partition in ORDERS
+        f"{partition} {stage}": beside_ddp(
+            Options(stage, settings=SETTINGS, clip_norm=1, bucket_bytes=100, partition=partition)
+        )
+        for partition in PARTITIONS
         for stage in (1, 2)
-        for more in ({"partition": partition, "clip_norm": 1.0, "bucket_bytes": 100},)
     }
-    report["balance"] = {partition: optimizer_bytes(partition) for partition in ORDERS}
+    report["balance"] = {partition: optimizer_bytes(partition) for partition in PARTITIONS}
     report["overflow"] = overflow()
     report["saved"] = save(directory / "by-three")
     report["loaded"] = load(directory / "by-one")
@@ -130,16 +132,16 @@ def fail_to_save(directory: Path) -> str:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    written = checkpoint.write_tensors
-    with shard(Net().double(), Options(2, settings=SETTINGS)) as trainer:
+    with (
+        shard(Net().double(), Options(2, settings=SETTINGS)) as trainer,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         if dist.get_rank() == 1:
-            checkpoint.write_tensors = full
+            patch.setattr(checkpoint, "write_tensors", full)
         try:
             trainer.save(directory)
         except ZerosimError as error:
             return str(error)
-        finally:
-            checkpoint.write_tensors = written
     return ""
 
 
