@@ -25,6 +25,7 @@ VERBS: Final[dict[str, str]] = {
     "import": "zerosim.cli.importing",
     "show": "zerosim.cli.show",
     "compare": "zerosim.cli.compare",
+    "replay": "zerosim.cli.replay",
     "calibrate": "zerosim.cli.calibrate",
     "list": "zerosim.cli.listing",
     "runs": "zerosim.cli.runs",
