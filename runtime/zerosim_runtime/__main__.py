@@ -15,11 +15,19 @@ from typing import Final
 import torch
 import torch.distributed as dist
 
+<<<<<<< HEAD
 from zerosim.kinds import Kind
 from zerosim_runtime.assignment import read_assignment
 from zerosim_runtime.collectives import PeerLostError, choose_backend, start_group
 from zerosim_runtime.rank import check_agreement, make_trainer, open_rank, stop, train
 from zerosim_runtime.ring import EVERYONE, JOINING, open_ring
+=======
+from zerosim_runtime.assignment import RUN, read_assignment
+from zerosim_runtime.collectives import PeerLostError, choose_backend, start_group
+from zerosim_runtime.rank import check_agreement, make_trainer, open_rank, stop, train
+from zerosim_runtime.recorder import Recorder
+from zerosim_runtime.replaying.run import replay_run
+>>>>>>> 509a118 (Replay: on another cluster in the simulator, or on real ranks)
 from zerosim_runtime.watch import Terminated, raise_terminated, watch
 
 _SWITCH_S: Final = 1e-4
@@ -46,6 +54,10 @@ def main(directory: Path) -> int:
         return _failed(ring.say, error)
     before_end[:] = [partial(recorder.close, "terminated")]
     try:
+        if assignment.replays:
+            replay_run(directory / RUN, recorder, backend, assignment.timeout_s)
+            dist.destroy_process_group()
+            return 0
         check_agreement(assignment, scenario)
         trainer = make_trainer(scenario, recorder, backend=backend, timeout_s=assignment.timeout_s)
         train(trainer)

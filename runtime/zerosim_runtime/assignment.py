@@ -10,16 +10,21 @@ from typing import Any, Final
 import orjson
 
 from zerosim.errors import RunError, ZerosimError
-from zerosim.scenario import Scenario
+from zerosim.plan import Plan
+from zerosim.replay import replay_of
+from zerosim.scenario import Scenario, plan_of
+from zerosim.store import load_run
 from zerosim_runtime.places import ASSIGNMENT_FILE, Where, content_of, places
 
+RUN: Final = "run"
+"""Where the run lies that is replayed."""
 LOCK_FILE: Final = "launcher.lock"
 """Locked as long as the launcher lives; a rank that gets the lock knows that it is alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A scenario to run for real.
+    """A scenario to run for real, or, if `replays`, the run that lies beside it as `run`.
 
     `backend`: auto, gloo or nccl. `timeout_s`: how long a collective may take. `poison`: new memory is
     NaN until it is filled. `machine`: the cluster section that the run is stored with (None: by backend).
@@ -29,7 +34,11 @@ class Assignment:
     backend: str
     timeout_s: float
     poison: bool = False
+<<<<<<< HEAD
     machine: dict[str, Any] | None = None
+=======
+    replays: bool = False
+>>>>>>> 509a118 (Replay: on another cluster in the simulator, or on real ranks)
 
 
 def write_assignment(assignment: Assignment, directory: Path) -> None:
@@ -54,6 +63,13 @@ def read_assignment(where: Where) -> tuple[Assignment, Scenario]:
         return assignment, Scenario.from_dict(assignment.scenario)
     except (orjson.JSONDecodeError, TypeError, ZerosimError) as error:
         raise RunError(_nothing(first, error)) from None
+
+
+def assigned_plan(where: Where, assignment: Assignment, scenario: Scenario) -> Plan:
+    """What the ranks of an assignment carry out. Raises RunError, TraceFileError."""
+    if assignment.replays:
+        return replay_of(load_run(places(where)[0] / RUN)).plan
+    return plan_of(scenario)
 
 
 def digest(assignment: Assignment) -> str:

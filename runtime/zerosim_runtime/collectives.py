@@ -123,7 +123,7 @@ class Communicator:
             return _Paced(agreed, issued, nbytes, kind, self._move(kind, output, source, root))
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            _call(kind, output, source, root, self.group, asynchronous=False)
+            call(kind, output, source, root, self.group, asynchronous=False)
             return self.stream.record_event()
 
     def _move(self, kind: Kind, output: torch.Tensor, source: torch.Tensor, root: int) -> Any:  # noqa: ANN401 - a Work
@@ -131,7 +131,7 @@ class Communicator:
             return gloo.gather_in_pieces(output, source, self.group, self.pieces)
         if self.pieces is not None and kind is Kind.REDUCE_SCATTER:
             return gloo.scatter_by_all_to_all(output, source, self.group, self.pieces)
-        return _call(kind, output, source, root, self.group, asynchronous=True)
+        return call(kind, output, source, root, self.group, asynchronous=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class _Paced:
     work: Any
 
 
-def _call(
+def call(
     kind: Kind,
     output: torch.Tensor,
     source: torch.Tensor,
@@ -154,6 +154,7 @@ def _call(
     *,
     asynchronous: bool,
 ) -> Any:  # noqa: ANN401 - torch's own Work
+    """Call torch's collective of that kind on flat tensors, as `Communicator.issue` says."""
     if kind is Kind.ALL_GATHER:
         return _all_gather(output, source, group=group, async_op=asynchronous)
     if kind is Kind.REDUCE_SCATTER:

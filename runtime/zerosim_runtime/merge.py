@@ -12,7 +12,7 @@ from zerosim.collectives import wire_bytes
 from zerosim.errors import RunError, RuntimeFailedError
 from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.plan import Op, Plan
-from zerosim.scenario import Scenario, cluster_of, facts_of, plan_of
+from zerosim.scenario import Scenario, cluster_of, facts_of
 from zerosim.scenario.sections import ClusterSection
 from zerosim.trace import (
     Clock,
@@ -24,7 +24,7 @@ from zerosim.trace import (
     Trace,
     make_trace,
 )
-from zerosim_runtime.assignment import read_assignment
+from zerosim_runtime.assignment import assigned_plan, read_assignment
 from zerosim_runtime.ledger import samples, states
 from zerosim_runtime.places import Where
 from zerosim_runtime.records import Done, Offset, Record, check_header, read_record, shift
@@ -47,7 +47,7 @@ def merge(where: Where, *, failure: str | None = None) -> Trace:
     for record in raw:
         check_header(record)
     clock, records = align(raw)
-    plan = plan_of(scenario)
+    plan = assigned_plan(where, assignment, scenario)
     _check_ops(plan, records)
     measured = as_measured(scenario, str(raw[0].header["backend"]), assignment.machine)
     spans = _spans(plan, records, cluster_of(measured).backend)

@@ -114,7 +114,7 @@ def train(trainer: Trainer) -> tuple[float, ...]:
     """Run all steps of the scenario; returns this rank's loss of each. Raises RuntimeFailedError."""
     shared = one_clock()
     recorder = trainer.execution.rank.recorder
-    _note_offsets(recorder, shared=shared)
+    note_offsets(recorder, shared=shared)
     losses: list[float] = []
     for step in range(1, trainer.scenario.run.steps + 1):
         losses.append(
@@ -123,7 +123,7 @@ def train(trainer: Trainer) -> tuple[float, ...]:
         recorder.write(step=step, loss=losses[-1])
         recorder.flush()
     settle_all(trainer.execution.rank)
-    _note_offsets(recorder, shared=shared)
+    note_offsets(recorder, shared=shared)
     recorder.close("finished")
     return tuple(losses)
 
@@ -224,6 +224,7 @@ def _batches(trainer: Trainer, step: int) -> tuple[Batch, ...]:
     )
 
 
-def _note_offsets(recorder: Recorder, *, shared: bool) -> None:
+def note_offsets(recorder: Recorder, *, shared: bool) -> None:
+    """Write down how far the ranks' clocks are apart, unless they share one; all must ask together."""
     for offset in () if shared else measure_offsets():
         recorder.write(offset=[offset.rank, offset.at_ns, offset.offset_ns, offset.error_ns])

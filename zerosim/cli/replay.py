@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from zerosim.analysis.comparison import compare
 from zerosim.analysis.summary import summarize
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
 from zerosim.cli.summary import summary_rows
-from zerosim.errors import ScenarioError
+from zerosim.errors import InputError, ScenarioError
 from zerosim.replay import Replay, replay_of, retime
 from zerosim.scenario import Scenario, cluster_of
 from zerosim.store import load_run, save_run
@@ -22,6 +24,8 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, whoev
 Speed = Annotated[
     float, typer.Option("--speed", metavar="X", help="Compute X times as fast as the run did.")
 ]
+Real = Annotated[bool, typer.Option("--real", help="Issue its collectives with real ranks.")]
+Backend = Annotated[str, typer.Option("--backend", help="Of real ranks: auto, gloo or nccl.")]
 Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="RUN", help="Store it here.")]
 
 
@@ -34,6 +38,8 @@ def replay(
     run: Run,
     words: Words = None,
     speed: Speed = 1.0,
+    real: Real = False,
+    backend: Backend = "auto",
     out: Out = None,
     json: Json = False,
 ) -> None:
@@ -45,25 +51,49 @@ def replay(
     trace = load_run(run)
     program = replay_of(trace)
     machine = _on(trace, program, words or [])
-    result = retime(trace, program, cluster_of(machine), speed=speed, priced=bool(words))
-    if out is not None:
-        save_run(result, out)
-        log(f"stored {out}")
+    if real:
+        result = _really(trace, program, machine, backend, out)
+    else:
+        result = retime(trace, program, cluster_of(machine), speed=speed, priced=bool(words))
+        if out is not None:
+            save_run(result, out)
+            log(f"stored {out}")
     summary = summarize(result)
     took = result.spans["end_ns"].max()
+    matched = compare(trace, result)
     answer: dict[str, Any] = {
         "source_step_ns": summarize(trace)["step_ns"],
         "source_ns": program.source_ns,
         "replayed_ns": took,
         "ratio": took / program.source_ns if isinstance(took, int) and program.source_ns else None,
         "collectives_kept": program.kept,
-        "cluster": machine.cluster.name if words else None,
+        "cluster": machine.cluster.name if words and not real else None,
+        "matched_share": matched["matched_share"],
     }
     if json:
         print_json(summary | answer)
         return
     run_row, order, step, *rest = summary_rows(summary)
     print_rows([run_row, order, step, *_said(answer), *rest])
+
+
+def _really(
+    trace: Trace, program: Replay, scenario: Scenario, backend: str, out: Path | None
+) -> Trace:
+    try:
+        # By name: torch is an extra, and the simulator stands without it.
+        launch = import_module("zerosim_runtime.replaying.launch")
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"real ranks need '{error.name}', which is not installed: "
+            "pip install torch, then zerosim[runtime]"
+        ) from None
+    result: Trace = launch.replay_really(
+        trace, program, scenario, backend=backend, out=out, progress=log
+    )
+    if out is not None:
+        log(f"stored {out}")
+    return result
 
 
 def _on(trace: Trace, program: Replay, words: list[str]) -> Scenario:
