@@ -15,19 +15,12 @@ from typing import Final
 import torch
 import torch.distributed as dist
 
-<<<<<<< HEAD
 from zerosim.kinds import Kind
-from zerosim_runtime.assignment import read_assignment
-from zerosim_runtime.collectives import PeerLostError, choose_backend, start_group
-from zerosim_runtime.rank import check_agreement, make_trainer, open_rank, stop, train
-from zerosim_runtime.ring import EVERYONE, JOINING, open_ring
-=======
 from zerosim_runtime.assignment import RUN, read_assignment
 from zerosim_runtime.collectives import PeerLostError, choose_backend, start_group
 from zerosim_runtime.rank import check_agreement, make_trainer, open_rank, stop, train
-from zerosim_runtime.recorder import Recorder
 from zerosim_runtime.replaying.run import replay_run
->>>>>>> 509a118 (Replay: on another cluster in the simulator, or on real ranks)
+from zerosim_runtime.ring import EVERYONE, JOINING, open_ring
 from zerosim_runtime.watch import Terminated, raise_terminated, watch
 
 _SWITCH_S: Final = 1e-4

@@ -34,11 +34,8 @@ class Assignment:
     backend: str
     timeout_s: float
     poison: bool = False
-<<<<<<< HEAD
     machine: dict[str, Any] | None = None
-=======
     replays: bool = False
->>>>>>> 509a118 (Replay: on another cluster in the simulator, or on real ranks)
 
 
 def write_assignment(assignment: Assignment, directory: Path) -> None:

@@ -50,15 +50,9 @@ def describe_failure(where: Where, scenario: Scenario) -> str:
         return apart.reason
     left = [each for rank in range(n_ranks) if (each := _left(where, rank)) is not None]
     exits = _exits(where)
-<<<<<<< HEAD
     broken = [each for each in left if each.status == "failed"]
     killed = [each for each in left if each.status is None]
     plan = plan_of(scenario)
-=======
-    broken = [r for r in records if r is not None and r.status == "failed"]
-    killed = [r for r in records if r is not None and r.status is None]
-    plan = assigned_plan(where, read_assignment(where)[0], scenario)
->>>>>>> 509a118 (Replay: on another cluster in the simulator, or on real ranks)
     if broken:
         first = min(broken, key=lambda each: each.ended_ns or 0)
         return f"rank {first.rank} failed ({first.message}) {_place(first, plan)}"
