@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.plan import Plan
-from zerosim.scenario import Scenario
-from zerosim_runtime.assignment import assigned_plan, read_assignment
+from zerosim.scenario import Scenario, plan_of
 from zerosim_runtime.places import Where, content_of, places, ranks_in
 from zerosim_runtime.records import read_record
 from zerosim_runtime.ring import Noted, read_life
@@ -38,8 +37,8 @@ class _Left:
     collective: Noted | None
 
 
-def describe_failure(where: Where, scenario: Scenario) -> str:
-    """Names the rank that failed, why, its last op and collective.
+def describe_failure(where: Where, scenario: Scenario, plan: Plan | None = None) -> str:
+    """Names the rank that failed, why, its last op and collective; ops are `plan`'s (None: the scenario's).
 
     If ranks took a collective for different ones, that is why. Else: a rank that left no last word was
     killed; one that says `failed` broke by itself; those that say `peer_lost` or `terminated` only
@@ -52,7 +51,7 @@ def describe_failure(where: Where, scenario: Scenario) -> str:
     exits = _exits(where)
     broken = [each for each in left if each.status == "failed"]
     killed = [each for each in left if each.status is None]
-    plan = plan_of(scenario)
+    plan = plan or plan_of(scenario)
     if broken:
         first = min(broken, key=lambda each: each.ended_ns or 0)
         return f"rank {first.rank} failed ({first.message}) {_place(first, plan)}"

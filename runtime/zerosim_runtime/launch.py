@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.errors import RunError, RuntimeFailedError, ScenarioError, UnknownNameError
+from zerosim.plan import Plan
 from zerosim.scenario import Scenario, plan_of
 from zerosim.store import check_place, save_run
 from zerosim.trace import Trace
 from zerosim_runtime.agents import Node, run_nodes
-from zerosim_runtime.assignment import Assignment, write_assignment
+from zerosim_runtime.assignment import Assignment, assigned_plan, write_assignment
 from zerosim_runtime.capacity import available_bytes, check_memory
 from zerosim_runtime.failure import describe_failure
 from zerosim_runtime.limits import check_limits
@@ -96,8 +97,9 @@ def measure(
     tell, asked = progress or _silent, Scenario.from_dict(assignment.scenario)
     for node in nodes:
         write_assignment(assignment, node.directory)
+    plan = assigned_plan(directory, assignment, asked)
     tell(f"starting {asked.cluster.world_size} ranks")
-    failure, stopped = _run(nodes, asked, directory, timeout_s, tell)
+    failure, stopped = _run(nodes, asked, plan, directory, timeout_s, tell)
     merged = _merged(directory, failure)
     if merged is not None:
         merged = finish(merged)
@@ -115,7 +117,12 @@ def measure(
 
 
 def _run(
-    nodes: Sequence[Node], asked: Scenario, directory: Path, timeout_s: float, tell: Progress
+    nodes: Sequence[Node],
+    asked: Scenario,
+    plan: Plan,
+    directory: Path,
+    timeout_s: float,
+    tell: Progress,
 ) -> tuple[str | None, bool]:
     """Run the ranks; returns why they failed (None: they did not), and whether it was Ctrl-C."""
     steps = asked.run.steps
@@ -126,7 +133,7 @@ def _run(
         return f"stopped after {steps_done(nodes[0].directory)} of {steps} steps", True
     if watchdog.verdict is not None:
         return watchdog.verdict.reason, False
-    return describe_failure(directory, asked) if code else None, False
+    return describe_failure(directory, asked, plan) if code else None, False
 
 
 def _store(merged: Trace, out: Path, directory: Path) -> None:

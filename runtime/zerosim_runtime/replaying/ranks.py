@@ -89,7 +89,7 @@ def _do(run: _Run, op: Op, row: Row) -> None:
     now = run.recorder.now
     row.start_ns = now()
     if op.id in run.replay.priced and op.communicator is not None:
-        run.traffic[op.communicator].move(op)
+        run.traffic[op.communicator].move(op, run.recorder.ring, now)
     else:
         _pass(run.replay.durations[op.id][run.rank], row.start_ns, now)
     row.end_ns = now()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from zerosim.kinds import Kind
 from zerosim.plan import Axis, Op
 from zerosim.replay import Replay
 from zerosim_runtime.collectives import PeerLostError, call
+from zerosim_runtime.ring import Ring
 
 _IN_PLACE: Final = (Kind.ALL_REDUCE, Kind.BROADCAST, Kind.REDUCE)
 
@@ -20,8 +22,11 @@ _IN_PLACE: Final = (Kind.ALL_REDUCE, Kind.BROADCAST, Kind.REDUCE)
 class Traffic:
     """One communicator of this rank. Its tensors are as large as its largest collectives'."""
 
-    def __init__(self, group: dist.ProcessGroup, device: torch.device, largest: int) -> None:
+    def __init__(
+        self, name: str, group: dist.ProcessGroup, device: torch.device, largest: int
+    ) -> None:
         """`largest`: bytes of the largest full tensor."""
+        self._name, self._moved = name, 0
         self._group = group
         self._n_ranks = group.size()
         self._whole = torch.zeros(largest + 16 * self._n_ranks, dtype=torch.uint8, device=device)
@@ -29,8 +34,14 @@ class Traffic:
         cuda: Any = torch.cuda  # untyped
         self._stream = cuda.Stream() if device.type == "cuda" else None
 
-    def move(self, op: Op) -> None:
-        """Carry out a collective of this communicator, and wait for it. Raises PeerLostError."""
+    def move(self, op: Op, ring: Ring, now: Callable[[], int]) -> None:
+        """Carry out a collective, note it in the ring, and wait for it. Raises PeerLostError."""
+        number = ring.issue(self._name, self._moved, op.kind.value, op.unit, now(), op.elements)
+        self._moved += 1
+        self._finish(op)
+        ring.end(number, now())
+
+    def _finish(self, op: Op) -> None:
         try:
             if self._stream is None:
                 self._issue(op)
@@ -95,7 +106,7 @@ def traffic_of(
             if rank in ranks:
                 if not isinstance(made, dist.ProcessGroup):
                     raise RuntimeFailedError(f"backend '{backend}' gave no group: use gloo or nccl")
-                found[name] = Traffic(made, device, largest)
+                found[name] = Traffic(f"{name} {ranks[0]}", made, device, largest)
     return found
 
 

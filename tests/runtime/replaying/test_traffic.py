@@ -1,3 +1,5 @@
+"""Tensors of a replay: which ranks share them, in which dtype."""
+
 import torch
 
 from zerosim.kinds import Kind

@@ -1,3 +1,5 @@
+"""Labels of collectives, and spans as lines."""
+
 import pytest
 
 from zerosim.errors import TraceFileError

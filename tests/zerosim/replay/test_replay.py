@@ -1,3 +1,5 @@
+"""Runs once more: hand-made ones whose answer is known, simulated ones on other clusters."""
+
 from pathlib import Path
 
 import polars as pl
