@@ -1,0 +1,1 @@
+"""Scripts to copy: a training loop under the ZeRO library."""
