@@ -61,10 +61,15 @@ class StoredRun:
         return self.path.name
 
 
-def save_run(trace: Trace, path: Path) -> Path:
-    """Write `trace` as the directory `path`, replacing an older run there. Raises RunError."""
+def save_run(trace: Trace, path: Path, beside: Path | None = None) -> Path:
+    """Write `trace` as the directory `path`, replacing an older run there. Raises RunError.
+
+    What lies in the directory `beside` goes along as it is, such as logs and files of other tracers.
+    """
     check_place(path)
     with _refused(f"write run '{path}'"), whole_directory(path) as scratch:
+        if beside is not None:
+            shutil.copytree(beside, scratch, dirs_exist_ok=True)
         _write_json(scratch / "run.json", meta_to_dict(trace.meta))
         _write_parquet(trace.spans, scratch / "spans.parquet")
         _write_parquet(trace.samples, scratch / "samples.parquet")

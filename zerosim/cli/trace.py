@@ -1,28 +1,38 @@
-"""`zerosim trace`: run a scenario's plan with real ranks and record what they do."""
+"""`zerosim trace`: run a scenario's plan with real ranks, or any program, and record what they do."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from zerosim.analysis.summary import summarize
+from zerosim.cli import programs
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
 from zerosim.cli.summary import print_summary
-from zerosim.errors import InputError
+from zerosim.errors import ScenarioError
 from zerosim.scenario import load_scenario
 from zerosim.store import run_path
 
-Source = Annotated[str, typer.Argument(metavar="SCENARIO", help="A preset, TOML file or run.")]
+Source = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SCENARIO | -- PROGRAM…",
+        help="A preset, TOML file or run; or a script (.py), -m MODULE or command with its words.",
+    ),
+]
 Ranks = Annotated[int, typer.Option("--nproc", min=1, max=64, help="Ranks to start.")]
 Out = Annotated[
     Path | None,
-    typer.Option("-o", "--out", metavar="RUN", help="Store it here (runs/SCENARIO-NPROC-ranks)."),
+    typer.Option("-o", "--out", metavar="RUN", help="Store it here (in runs, by its name)."),
 ]
-Steps = Annotated[int, typer.Option("--steps", min=1, help="Steps to run; the first warms up.")]
+Steps = Annotated[
+    str | None,
+    typer.Option("--steps", metavar="N|A:B", help="Steps to run (4); of a program, those to keep."),
+]
+DEFAULT_STEPS: Final = 4
 Dtype = Annotated[
     str | None, typer.Option("--dtype", help="float64, float32, bfloat16 or float16.")
 ]
@@ -54,11 +64,11 @@ def register(app: typer.Typer) -> None:
 
 
 def trace(
-    scenario: Source,
+    source: Source,
     nproc: Ranks = 2,
     out: Out = None,
     words: Words = None,
-    steps: Steps = 4,
+    steps: Steps = None,
     dtype: Dtype = None,
     optimizer: Optimizer = None,
     backend: Backend = "auto",
@@ -67,31 +77,42 @@ def trace(
     rendezvous: Meeting = None,
     max_restarts: Restarts = 0,
     timeout: Timeout = 20.0,
+    kineto: programs.Kineto = False,
+    flight_recorder: programs.FlightRecorder = False,
+    nccl_log: programs.NcclLog = False,
     json: Json = False,
 ) -> None:
-    """Run a scenario's plan with real ranks.
+    """Run a scenario's plan with real ranks, or trace a program of yours.
 
     Ranks start through torchrun, on NCCL when each has a GPU, else on Gloo; the run is stored.
     With --rendezvous, this is one node of several: `zerosim merge` makes a run of what they leave.
+    After `--` stands a program: a script or `-m MODULE` is started as --nproc ranks, and a command
+    (torchrun, accelerate, deepspeed, srun) as it is.
     """
+    if programs.is_program(source):
+        programs.trace_program(
+            source,
+            out,
+            nproc=nproc,
+            steps=steps,
+            extras=programs.extras_of(
+                kineto=kineto, flight_recorder=flight_recorder, nccl_log=nccl_log
+            ),
+            timeout_s=timeout,
+            json=json,
+        )
+        return
     extra = [f"numerics.dtype={dtype}"] if dtype is not None else []
     extra += [f"numerics.optimizer={optimizer}"] if optimizer is not None else []
-    chosen = load_scenario(scenario, [*(words or []), *extra, f"world_size={nproc * nnodes}"])
-    try:
-        # By name: torch is an extra, and the simulator stands without it.
-        launch = import_module("zerosim_runtime.launch")
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"real ranks need '{error.name}', which is not installed: "
-            "pip install torch, then zerosim[runtime]"
-        ) from None
+    chosen = load_scenario(source[0], [*(words or []), *extra, f"world_size={nproc * nnodes}"])
+    launch = programs.runtime("launch")
     out = out or run_path(Path("runs"), f"{chosen.name}-{nproc * nnodes}-ranks")
     if nnodes > 1 or node_rank is not None or rendezvous is not None:
-        asked = launch.prepare(chosen, nproc=nproc, nnodes=nnodes, steps=steps, backend=backend)
-        meeting = import_module("zerosim_runtime.rendezvous").rendezvous_at(
-            rendezvous, nnodes, node_rank
+        asked = launch.prepare(
+            chosen, nproc=nproc, nnodes=nnodes, steps=_count(steps), backend=backend
         )
-        place = import_module("zerosim_runtime.node").trace_node(
+        meeting = programs.runtime("rendezvous").rendezvous_at(rendezvous, nnodes, node_rank)
+        place = programs.runtime("node").trace_node(
             asked,
             meeting,
             nproc=nproc,
@@ -105,7 +126,7 @@ def trace(
     result = launch.trace(
         chosen,
         nproc=nproc,
-        steps=steps,
+        steps=_count(steps),
         backend=backend,
         max_restarts=max_restarts,
         out=out,
@@ -122,3 +143,11 @@ def _print_place(place: Path, out: Path, *, json: bool) -> None:
         print_json({"directory": str(place)})
     else:
         print_rows([("records", str(place))])
+
+
+def _count(steps: str | None) -> int:
+    if steps is None:
+        return DEFAULT_STEPS
+    if not steps.isdecimal() or int(steps) < 1:
+        raise ScenarioError(f"steps is '{steps}': give how many to run, the first warms up")
+    return int(steps)

@@ -19,12 +19,14 @@ from typing import Any, Final
 
 import orjson
 
+from zerosim.errors import ScenarioError
 from zerosim_runtime.records import Offset
 from zerosim_runtime.ring import Ring, open_ring
 from zerosim_runtime.tracing.spans import Span
 
 Steps = tuple[int, int]
 """The first and the last step to keep."""
+_OPEN: Final = 2**31 - 1
 _MAX_HELD: Final = 20_000
 """Facts held in memory at most; a program without steps is written down as often as that."""
 
@@ -48,6 +50,8 @@ class Tracer:
     spans: list[Span] = field(default_factory=list)
     samples: list[tuple[int, str, int]] = field(default_factory=list)
     last: dict[str, int] = field(default_factory=dict)
+    watchers: list[Callable[[int], None]] = field(default_factory=list)
+    """Told of every step that has ended."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, span: Span) -> None:
@@ -68,9 +72,12 @@ class Tracer:
         self.write(group=[name, list(ranks)])
 
     def step(self, step: int, start_ns: int, end_ns: int) -> None:
-        """Note that a training step has ended."""
+        """Note that a training step has ended, and write what was added so far."""
         if self._kept(step):
             self.write(step=[step, start_ns, end_ns])
+        self.flush()
+        for watcher in tuple(self.watchers) if self.live else ():
+            watcher(step)
 
     def loss(self, step: int, value: float) -> None:
         """Note the loss of a step."""
@@ -148,3 +155,17 @@ def open_tracer(
     tracer.write(header=header)
     os.register_at_fork(after_in_child=tracer.abandon)
     return tracer
+
+
+def steps_of(text: str | None) -> Steps | None:
+    """`A:B` as the first and the last step to keep; a missing end is open. Raises ScenarioError."""
+    if not text:
+        return None
+    first, colon, last = text.partition(":")
+    try:
+        steps = int(first or 1), int(last or _OPEN) if colon else int(first)
+    except ValueError:
+        steps = (0, 0)
+    if not 1 <= steps[0] <= steps[1]:
+        raise ScenarioError(f"steps is '{text}': give the first and the last to keep, as 3:5")
+    return steps

@@ -1,0 +1,1 @@
+"""The directory that `zerosim trace` puts on PYTHONPATH, for its `sitecustomize` alone."""

@@ -1,0 +1,97 @@
+"""What the ranks of a traced program wrote down, read back; without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from zerosim.errors import TraceFileError
+from zerosim_runtime.records import Offset
+from zerosim_runtime.ring import Noted, read_ring
+from zerosim_runtime.tracing.spans import Span, span_of
+
+
+@dataclass(slots=True)
+class Log:
+    """A rank's files. `status` is None if it left no last word; `noted` is its ring."""
+
+    rank: int
+    header: dict[str, Any]
+    spans: list[Span] = field(default_factory=list)
+    samples: list[tuple[int, str, int]] = field(default_factory=list)
+    groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    steps: list[tuple[int, int, int]] = field(default_factory=list)
+    losses: list[tuple[int, float]] = field(default_factory=list)
+    offsets: list[Offset] = field(default_factory=list)
+    facts: dict[str, str | int] = field(default_factory=dict)
+    noted: tuple[Noted, ...] = ()
+    status: str | None = None
+    message: str = ""
+    ended_ns: int | None = None
+    cut: bool = False
+    """Whether the file breaks off in the middle of a line."""
+
+
+def read_log(directory: Path, rank: int) -> Log | None:
+    """What a rank wrote, up to the first line that is not whole; None if it wrote nothing."""
+    try:
+        content = (directory / f"rank-{rank}.jsonl").read_bytes()
+    except OSError:
+        return None
+    log: Log | None = None
+    for text in content.splitlines():
+        try:
+            line = orjson.loads(text)
+            if log is None:
+                log = Log(rank, line["header"], noted=read_ring(directory, rank))
+            else:
+                _take(log, line)
+        except (ValueError, TypeError, KeyError, TraceFileError):
+            if log is not None:
+                log.cut = True
+            break
+    return log
+
+
+def read_logs(directory: Path) -> tuple[Log, ...]:
+    """The logs of all ranks that left one in `directory`, by rank; of several launches, the last one's."""
+    found = (read_log(directory, rank) for rank in ranks_in(directory))
+    logs = [log for log in found if log is not None]
+    last = max(logs, key=lambda log: int(log.header["unix_ns"]), default=None)
+    return tuple(
+        log
+        for log in logs
+        if last is not None and log.header.get("launch") == last.header.get("launch")
+    )
+
+
+def ranks_in(directory: Path) -> tuple[int, ...]:
+    """The ranks that have a file in `directory`, ascending."""
+    names = (path.stem.removeprefix("rank-") for path in directory.glob("rank-*.jsonl"))
+    return tuple(sorted(int(name) for name in names if name.isdecimal()))
+
+
+def _take(log: Log, line: dict[str, Any]) -> None:
+    match line:
+        case {"span": values}:
+            log.spans.append(span_of(values))
+        case {"sample": [time_ns, counter, value]}:
+            log.samples.append((time_ns, counter, value))
+        case {"group": [name, ranks]}:
+            log.groups[name] = tuple(ranks)
+        case {"step": [step, start_ns, end_ns]}:
+            log.steps.append((step, start_ns, end_ns))
+        case {"loss": [step, value]}:
+            log.losses.append((step, value))
+        case {"offset": values}:
+            log.offsets.append(Offset(*values))
+        case {"fact": [name, value]}:
+            log.facts[name] = value
+        case {"status": status}:
+            log.status, log.message = status, line.get("message", "")
+            log.ended_ns = line.get("time")
+        case _:
+            raise ValueError(line)

@@ -1,0 +1,54 @@
+"""A loop of one's own: gradients are averaged by hand, one all-reduce a parameter."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.optim import SGD
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 32), nn.Linear(32, 8)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return hidden + self.down(torch.relu(self.up(hidden)))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(4))
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            hidden = block(hidden)
+        return self.head(hidden)
+
+
+def main() -> None:
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    torch.manual_seed(0)
+    model = Net()
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, src=0)
+    optimizer = SGD(model.parameters(), lr=0.05)
+    torch.manual_seed(1 + rank)
+    for _ in range(3):
+        inputs, targets = torch.randn(16, 8), torch.randn(16, 4)
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= dist.get_world_size()
+        optimizer.step()
+        print(f"rank {rank} loss {loss.item():.17g}", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

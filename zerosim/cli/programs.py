@@ -1,0 +1,70 @@
+"""`zerosim trace -- PROGRAM`: trace any torch.distributed program, started as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from zerosim.analysis.summary import summarize
+from zerosim.cli.output import log, print_json
+from zerosim.cli.summary import print_summary
+from zerosim.errors import InputError
+from zerosim.store import run_path
+
+Kineto = Annotated[
+    bool, typer.Option("--kineto", help="A program: torch's profiler, too (RUN/kineto).")
+]
+FlightRecorder = Annotated[
+    bool, typer.Option("--flight-recorder", help="A program: torch's flight recorder, too.")
+]
+NcclLog = Annotated[bool, typer.Option("--nccl-log", help="A program: NCCL's log, too (RUN/nccl).")]
+_LAUNCHERS: Final = ("torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec")
+
+
+def is_program(words: Sequence[str]) -> bool:
+    """Whether the words name a program; a single word may as well be a scenario."""
+    return len(words) > 1 or words[0].endswith(".py") or words[0] in _LAUNCHERS
+
+
+def extras_of(**asked: bool) -> tuple[str, ...]:
+    """The names of the options that were given, as they are typed."""
+    return tuple(name.replace("_", "-") for name, given in asked.items() if given)
+
+
+def trace_program(
+    words: Sequence[str],
+    out: Path | None,
+    *,
+    nproc: int,
+    steps: str | None,
+    extras: tuple[str, ...],
+    timeout_s: float,
+    json: bool,
+) -> None:
+    """Run a program, store what its ranks recorded, and print the summary."""
+    launch, command = runtime("tracing.launch"), runtime("tracing.command")
+    out = out or run_path(Path("runs"), command.name_of(words))
+    options = launch.Options(nproc, steps, extras, timeout_s)
+    result = launch.trace_program(words, out, options, log)
+    if result is None:
+        if json:
+            print_json({"parts": str(launch.parts_of(out))})
+        return
+    log(f"stored {out}")
+    print_summary(summarize(result), json=json)
+
+
+def runtime(module: str) -> Any:  # noqa: ANN401 - a module
+    """A module of the runtime. Raises InputError if what it needs is not installed."""
+    try:
+        # By name: torch is an extra, and the simulator stands without it.
+        return import_module(f"zerosim_runtime.{module}")
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"real ranks need '{error.name}', which is not installed: "
+            "pip install torch, then zerosim[runtime]"
+        ) from None
