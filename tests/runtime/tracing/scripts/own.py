@@ -12,7 +12,8 @@ class Block(nn.Module):
         self.up, self.down = nn.Linear(8, 32), nn.Linear(32, 8)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        return hidden + self.down(torch.relu(self.up(hidden)))
+        moved: torch.Tensor = self.down(torch.relu(self.up(hidden)))
+        return hidden + moved
 
 
 class Net(nn.Module):
@@ -24,7 +25,8 @@ class Net(nn.Module):
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         for block in self.blocks:
             hidden = block(hidden)
-        return self.head(hidden)
+        answer: torch.Tensor = self.head(hidden)
+        return answer
 
 
 def main() -> None:
