@@ -15,9 +15,12 @@ from zerosim_runtime.assignment import Assignment, read_assignment, write_assign
 from zerosim_runtime.failure import describe_failure
 from zerosim_runtime.launch import Progress, program
 from zerosim_runtime.merge import merge
-from zerosim_runtime.places import Where
+from zerosim_runtime.places import ASSIGNMENT_FILE, Where, places
 from zerosim_runtime.records import read_record
 from zerosim_runtime.rendezvous import Rendezvous, address_towards, interface_of
+from zerosim_runtime.tracing.collect import collect
+from zerosim_runtime.tracing.log import read_logs
+from zerosim_runtime.tracing.verdict import incomplete
 from zerosim_runtime.watchdog import TIMEOUT_S, Watchdog
 
 
@@ -67,8 +70,12 @@ def merge_nodes(where: Where) -> Trace:
     """The run of all ranks whose directories are given; unfinished if a rank is missing or failed.
 
     Raises RunError for directories that are not of one run, or hold what no rank wrote;
-    RuntimeFailedError if nothing was recorded.
+    RuntimeFailedError if nothing was recorded. Records of a traced program are collected, too.
     """
+    if not any((place / ASSIGNMENT_FILE).exists() for place in places(where)) and (
+        logs := read_logs(where)
+    ):
+        return collect(where, failure=incomplete(logs))
     _, scenario = read_assignment(where)
     plan_of(scenario)
     n_ranks = scenario.cluster.world_size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -14,6 +14,7 @@ from zerosim.collectives import COSTED, wire_bytes
 from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.trace import Flag, Group, Meta, Quality, StepWindow, Trace, make_trace
+from zerosim_runtime.places import Where, content_of, places
 from zerosim_runtime.tracing.align import align
 from zerosim_runtime.tracing.log import Log, read_logs
 from zerosim_runtime.tracing.spans import Span
@@ -26,17 +27,17 @@ _SHOWN: Final = 5
 _SCHEMA: Final = pl.Schema({"rank": pl.Int64, "flags": pl.Int64})
 
 
-def collect(directory: Path, *, failure: str | None = None) -> Trace:
-    """The trace of what ranks left in `directory`; unfinished if there was a `failure`.
+def collect(where: Where, *, failure: str | None = None) -> Trace:
+    """The trace of what ranks left in one or several directories; unfinished if there was a `failure`.
 
-    Raises RuntimeFailedError if no rank left anything.
+    Raises RuntimeFailedError if no rank left anything, RunError for files that no rank wrote.
     """
-    raw = read_logs(directory)
+    raw = read_logs(where)
     if not raw or not any(log.spans or log.noted for log in raw):
-        raise RuntimeFailedError(f"no rank recorded anything in '{directory}'")
+        raise RuntimeFailedError("no rank recorded anything: see what the program said")
     clock, logs = align(raw)
     ties = tie(logs)
-    header, program = raw[0].header, read_program(directory)
+    header, program = raw[0].header, read_program(where)
     spans = [
         _row(log, index, span, ties, str(header["backend"]))
         for log in logs
@@ -59,13 +60,14 @@ def collect(directory: Path, *, failure: str | None = None) -> Trace:
     return make_trace(frame, meta, _samples(logs), _provenance(raw, program, str(engine)))
 
 
-def read_program(directory: Path) -> dict[str, Any]:
+def read_program(where: Where) -> dict[str, Any]:
     """What the launcher wrote of the program; nothing if it was started by other means."""
-    try:
-        found = orjson.loads((directory / PROGRAM_FILE).read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    for place in places(where):
+        with suppress(orjson.JSONDecodeError):
+            found = orjson.loads(content_of(place / PROGRAM_FILE) or b"{}")
+            if isinstance(found, dict) and found:
+                return found
+    return {}
 
 
 def _row(log: Log, index: int, span: Span, ties: Ties, backend: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from zerosim.errors import TraceFileError
+from zerosim_runtime.places import Where, content_of, places, ranks_in
 from zerosim_runtime.records import Offset
 from zerosim_runtime.ring import Noted, read_ring
 from zerosim_runtime.tracing.spans import Span, span_of
@@ -36,11 +37,11 @@ class Log:
 
 
 def read_log(directory: Path, rank: int) -> Log | None:
-    """What a rank wrote, up to the first line that is not whole; None if it wrote nothing."""
-    try:
-        content = (directory / f"rank-{rank}.jsonl").read_bytes()
-    except OSError:
-        return None
+    """What a rank wrote, up to the first line that is not whole; None if it wrote nothing.
+
+    Raises RunError for a file that no rank wrote.
+    """
+    content = content_of(directory / f"rank-{rank}.jsonl") or b""
     log: Log | None = None
     for text in content.splitlines():
         try:
@@ -56,22 +57,16 @@ def read_log(directory: Path, rank: int) -> Log | None:
     return log
 
 
-def read_logs(directory: Path) -> tuple[Log, ...]:
-    """The logs of all ranks that left one in `directory`, by rank; of several launches, the last one's."""
-    found = (read_log(directory, rank) for rank in ranks_in(directory))
-    logs = [log for log in found if log is not None]
-    last = max(logs, key=lambda log: int(log.header["unix_ns"]), default=None)
-    return tuple(
-        log
-        for log in logs
-        if last is not None and log.header.get("launch") == last.header.get("launch")
-    )
+def read_logs(where: Where) -> tuple[Log, ...]:
+    """The logs of all ranks that left one, by rank; of several launches, the last one's.
 
-
-def ranks_in(directory: Path) -> tuple[int, ...]:
-    """The ranks that have a file in `directory`, ascending."""
-    names = (path.stem.removeprefix("rank-") for path in directory.glob("rank-*.jsonl"))
-    return tuple(sorted(int(name) for name in names if name.isdecimal()))
+    Raises RunError for files that no rank wrote.
+    """
+    found = (read_log(place, rank) for place in places(where) for rank in ranks_in(place))
+    logs = [log for log in found if log is not None and "world_size" in log.header]
+    last = max((log.header for log in logs), key=lambda h: int(h["unix_ns"]), default={})
+    same = {log.rank: log for log in logs if log.header.get("launch") == last.get("launch")}
+    return tuple(same[rank] for rank in sorted(same))
 
 
 def _take(log: Log, line: dict[str, Any]) -> None:

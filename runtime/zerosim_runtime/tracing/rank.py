@@ -8,7 +8,6 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from zerosim_runtime.clock import clock_identity
-from zerosim_runtime.tracing import ending
+from zerosim_runtime.tracing import ending, session
 from zerosim_runtime.tracing.engines import watch_for_engine
 from zerosim_runtime.tracing.extras import start_extras
 from zerosim_runtime.tracing.hook import note_problem
@@ -54,7 +53,6 @@ def begin(directory: Path) -> None:
     _carefully(running, lambda: _note_offsets(running))
     _carefully(running, lambda: running.stops.append(watch_for_engine(tracer)))
     _carefully(running, lambda: running.stops.append(start_extras(tracer)))
-    session = import_module("zerosim_runtime.tracing.session")
     running.stops.insert(0, session.stop)
     _carefully(running, lambda: session.start(tracer))
 

@@ -40,6 +40,25 @@ def describe(directory: Path, code: int, name: str) -> str:
     return f"rank {first.rank} {_how(exits.get(first.rank, code))} {place(first)}"
 
 
+def incomplete(logs: tuple[Log, ...]) -> str | None:
+    """What is missing of a run whose launcher nobody can ask; None: all ranks have finished."""
+    world = int(logs[0].header["world_size"])
+    missing = [rank for rank in range(world) if rank not in {log.rank for log in logs}]
+    if missing:
+        return f"{len(missing)} of {world} ranks left no record, rank {missing[0]} among them"
+    broken = [log for log in logs if log.status != "finished"]
+    if not broken:
+        return None
+    first = _first(logs, {})
+    return f"rank {first.rank} {_ended(first)} {place(first)}"
+
+
+def _ended(log: Log) -> str:
+    if log.status is None:
+        return "left no last word,"
+    return f"{log.status} ({log.message})" if log.message else log.status
+
+
 def place(log: Log) -> str:
     """Where a rank stood: the collective that it had issued last."""
     if not log.noted:
