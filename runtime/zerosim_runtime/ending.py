@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from zerosim_runtime.tracing.hook import DIRECTORY_VARIABLE
+
 _GRACE_S: Final = 7.0
 _POLL_S: Final = 0.02
 
@@ -25,8 +27,15 @@ def mark(directory: Path) -> dict[str, str]:
 
 
 def family(directories: Sequence[Path]) -> list[int]:
-    """The processes of a run that are still alive: torchrun, the ranks, and what these have forked."""
-    entries = [b"\0TMPDIR=%s\0" % os.fsencode(directory) for directory in directories]
+    """The processes of a run that are still alive: torchrun, the ranks, and what these have forked.
+
+    Those of a traced program keep their own TMPDIR, and are told where to write.
+    """
+    entries = [
+        b"\0%s=%s\0" % (name, os.fsencode(directory))
+        for directory in directories
+        for name in (b"TMPDIR", DIRECTORY_VARIABLE.encode())
+    ]
     found: list[int] = []
     for place in Path("/proc").iterdir():
         if place.name.isdecimal():

@@ -72,10 +72,9 @@ def merge_nodes(where: Where) -> Trace:
     Raises RunError for directories that are not of one run, or hold what no rank wrote;
     RuntimeFailedError if nothing was recorded. Records of a traced program are collected, too.
     """
-    if not any((place / ASSIGNMENT_FILE).exists() for place in places(where)) and (
-        logs := read_logs(where)
-    ):
-        return collect(where, failure=incomplete(logs))
+    assigned = any((place / ASSIGNMENT_FILE).exists() for place in places(where))
+    if not assigned and read_logs(where):
+        return collect(where, failure=incomplete(where))
     _, scenario = read_assignment(where)
     plan_of(scenario)
     n_ranks = scenario.cluster.world_size

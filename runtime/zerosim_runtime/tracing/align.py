@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zerosim.kinds import PREFIX, Kind
+from zerosim.kinds import Kind
 from zerosim.trace import Clock
 from zerosim_runtime.records import Offset, shift
 from zerosim_runtime.ring import Noted
@@ -79,11 +79,12 @@ def _span(noted: Noted) -> Span:
     unit = noted.unit or None
     return Span(
         kind=kind.value,
-        name=f"{PREFIX.get(kind, kind.value)}{noted.unit}",
+        name=noted.name,
         stream=kind.value,
         issued_ns=noted.issued_ns,
         end_ns=noted.ended_ns or None,
         unit=unit,
         group=noted.group,
+        elements=noted.elements or None,
         seq=noted.seq,
     )

@@ -20,11 +20,11 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Final
 
+from zerosim_runtime.assignment import LOCK_FILE
 from zerosim_runtime.tracing.tracer import Tracer
 from zerosim_runtime.watch import launcher_lives
 
 _PERIOD_S: Final = 1.0
-LOCK_NAME: Final = "launcher.lock"
 
 
 def at_end(tracer: Tracer, leave: Callable[[bool], None]) -> None:
@@ -74,9 +74,16 @@ def _wait_for_the_end(_: int, __: FrameType | None) -> None:
 
 
 def _listen(reader: int, tracer: Tracer) -> None:
-    guarded = (tracer.directory / LOCK_NAME).exists()
+    guarded = (tracer.directory / LOCK_FILE).exists()
+    main, at = threading.main_thread().ident, None
     while True:
         told, _, _ = select.select([reader], [], [], _PERIOD_S)
+        frame = sys._current_frames().get(main or 0)  # noqa: SLF001 - Python has no other way
+        if frame is not None and (frame.f_code, frame.f_lasti) != at:
+            # The program moves on, though it may issue no collective for long.
+            at = (frame.f_code, frame.f_lasti)
+            tracer.ring.beat(tracer.now())
+        del frame
         if told and signal.SIGTERM not in os.read(reader, 64):
             continue
         if not told and (not guarded or launcher_lives(tracer.directory)):

@@ -22,16 +22,16 @@ from zerosim.errors import RunError, RuntimeFailedError
 from zerosim.store import check_place, save_run
 from zerosim.trace import Trace
 from zerosim_runtime.assignment import LOCK_FILE
+from zerosim_runtime.ending import end
 from zerosim_runtime.tracing.collect import PROGRAM_FILE, collect, read_program
 from zerosim_runtime.tracing.command import command_of, name_of, starts_ranks, told
 from zerosim_runtime.tracing.hook import DIRECTORY_VARIABLE
 from zerosim_runtime.tracing.log import read_logs
-from zerosim_runtime.tracing.processes import end_all
 from zerosim_runtime.tracing.tracer import steps_of
 from zerosim_runtime.tracing.verdict import OUTPUT_FILE, describe
+from zerosim_runtime.watchdog import TIMEOUT_S, Watchdog
 
-_POLL_S: Final = 0.1
-_GRACE_S: Final = 8.0
+_POLL_S: Final = 0.5
 _RANK_FILES: Final = ("rank-*.jsonl", "rank-*.ring", LOCK_FILE, PROGRAM_FILE)
 """What a run does not keep once it has been collected."""
 
@@ -43,7 +43,7 @@ class Options:
     nproc: int = 2
     steps: str | None = None
     extras: tuple[str, ...] = ()
-    timeout_s: float | None = None
+    timeout_s: float = TIMEOUT_S
 
 
 def trace_program(
@@ -70,7 +70,8 @@ def trace_program(
         program = {"name": name_of(words), "argv": told(words)}
         (directory / PROGRAM_FILE).write_bytes(orjson.dumps(program))
         progress(f"starting '{' '.join(told(words))}'")
-        stored = _trace(command, directory, _environment(words, directory, options), out)
+        environment = _environment(words, directory, options)
+        stored = _trace(command, directory, environment, out, options.timeout_s)
         if stored is None:
             progress(_elsewhere(directory))
         keep = stored is None
@@ -84,12 +85,12 @@ def trace_program(
 
 
 def _trace(
-    command: list[str], directory: Path, environment: dict[str, str], out: Path
+    command: list[str], directory: Path, environment: dict[str, str], out: Path, timeout_s: float
 ) -> Trace | None:
     """Run the program and store the run; None if ranks of other nodes are missing."""
     name = str(read_program(directory)["name"])
     try:
-        code, failure = _run(command, directory, environment)
+        code, failure = _run(command, directory, environment, timeout_s)
     except KeyboardInterrupt:
         stored = _store(directory, out, "it was stopped")
         raise KeyboardInterrupt(f"stopped{_kept(stored, out)}") from None
@@ -106,7 +107,9 @@ def _trace(
     return stored
 
 
-def _run(command: list[str], directory: Path, environment: dict[str, str]) -> tuple[int, str]:
+def _run(
+    command: list[str], directory: Path, environment: dict[str, str], timeout_s: float
+) -> tuple[int, str]:
     """Run the program; returns its exit code, and why it was stopped, if it was."""
     with (directory / LOCK_FILE).open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -121,20 +124,26 @@ def _run(command: list[str], directory: Path, environment: dict[str, str]) -> tu
         output = threading.Thread(target=_copy, args=(process.stdout, directory), daemon=True)
         output.start()
         try:
-            return _watch(process, directory)
+            return _watch(process, directory, timeout_s)
         finally:
-            if process.poll() is None:
-                process.terminate()
-            end_all(directory, _GRACE_S)
-            process.wait()
+            end([process], [directory])
             output.join()
 
 
-def _watch(process: subprocess.Popen[bytes], directory: Path) -> tuple[int, str]:
-    del directory
-    while True:
+def _watch(process: subprocess.Popen[bytes], directory: Path, timeout_s: float) -> tuple[int, str]:
+    """Until the program has ended, or the watchdog knows that it will not."""
+    watchdog: Watchdog | None = None
+    while process.poll() is None:
         with suppress(subprocess.TimeoutExpired):
-            return process.wait(_POLL_S), ""
+            process.wait(_POLL_S)
+        if watchdog is None:
+            logs = read_logs(directory)
+            # Ranks of other hosts are not seen from here, and what is not seen is not judged.
+            if logs and len(logs) == int(logs[0].header["world_size"]):
+                watchdog = Watchdog(directory, len(logs), timeout_s)
+        elif (verdict := watchdog.look()) is not None:
+            return 1, verdict.reason
+    return process.returncode, ""
 
 
 def _copy(source: IO[bytes] | None, directory: Path) -> None:

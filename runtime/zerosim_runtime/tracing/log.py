@@ -11,7 +11,7 @@ import orjson
 from zerosim.errors import TraceFileError
 from zerosim_runtime.places import Where, content_of, places, ranks_in
 from zerosim_runtime.records import Offset
-from zerosim_runtime.ring import Noted, read_ring
+from zerosim_runtime.ring import Noted, read_life, read_ring
 from zerosim_runtime.tracing.spans import Span, span_of
 
 
@@ -54,6 +54,9 @@ def read_log(directory: Path, rank: int) -> Log | None:
             if log is not None:
                 log.cut = True
             break
+    life = read_life(directory, rank) if log is not None and log.status is None else None
+    if log is not None and life is not None and life.status:
+        log.status, log.message = life.status, life.message
     return log
 
 

@@ -110,6 +110,8 @@ class Tracer:
             return
         self.flush()
         self.write(status=status, message=message, time=self.now())
+        # For this there is room even on a full disk.
+        self.ring.say(status, message)
         self.live = False
 
     def abandon(self) -> None:

@@ -7,12 +7,13 @@ import signal
 from pathlib import Path
 from typing import Final
 
-from zerosim_runtime.ring import Noted
+from zerosim_runtime.places import Where
 from zerosim_runtime.tracing.log import Log, read_logs
+from zerosim_runtime.watchdog import disagreement
 
 OUTPUT_FILE: Final = "program.log"
 _RAISED: Final = re.compile(
-    r"^(?:\[rank\d+\]: *)?(?:[a-zA-Z_]\w*\.)*(?P<error>\w*(?:Error|Exception|Exit|Interrupt)(?:: .*)?)$",
+    r"^(?:\[rank\d+\]: *)?(?:[a-zA-Z_]\w*\.)*(?P<error>\w*(?:Error|Exception|Interrupt)(?:: .*)?)$",
     re.MULTILINE,
 )
 _FIRST: Final = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)")
@@ -23,65 +24,48 @@ _EVERY: Final = re.compile(
 
 def describe(directory: Path, code: int, name: str) -> str:
     """Who failed first, how, and where it stood; `code` is the exit code of the whole program."""
-    logs = read_logs(directory)
-    output = _output(directory)
+    logs, output = read_logs(directory), _output(directory)
     if not logs:
-        raised = last_error(output)
+        raised = _last_error(output)
         why = f" ({raised})" if raised else ""
         return f"'{name}' {_how(code)} before its process group was made{why}"
-    exits = {
-        int(m["rank"]): int(m["code"]) for m in (*_FIRST.finditer(output), *_EVERY.finditer(output))
-    }
+    if (apart := disagreement(directory, int(logs[0].header["world_size"]))) is not None:
+        return apart.reason
+    found = (*_EVERY.finditer(output), *_FIRST.finditer(output))
+    exits = {int(match["rank"]): int(match["code"]) for match in found}
     first = _first(logs, exits)
     if first.status == "failed":
-        return f"rank {first.rank} failed ({first.message}) {place(first)}"
-    if first.status is None:
-        return f"rank {first.rank} {_how(exits.get(first.rank, code))} {place(first)}"
-    return f"rank {first.rank} {_how(exits.get(first.rank, code))} {place(first)}"
+        return f"rank {first.rank} failed ({first.message}) {_place(first)}"
+    return f"rank {first.rank} {_how(exits.get(first.rank, code))} {_place(first)}"
 
 
-def incomplete(logs: tuple[Log, ...]) -> str | None:
+def incomplete(where: Where) -> str | None:
     """What is missing of a run whose launcher nobody can ask; None: all ranks have finished."""
-    world = int(logs[0].header["world_size"])
+    logs = read_logs(where)
+    world = int(logs[0].header["world_size"]) if logs else 0
     missing = [rank for rank in range(world) if rank not in {log.rank for log in logs}]
     if missing:
         return f"{len(missing)} of {world} ranks left no record, rank {missing[0]} among them"
-    broken = [log for log in logs if log.status != "finished"]
-    if not broken:
+    if all(log.status == "finished" for log in logs):
         return None
+    if (apart := disagreement(where, world)) is not None:
+        return apart.reason
     first = _first(logs, {})
-    return f"rank {first.rank} {_ended(first)} {place(first)}"
+    if first.status is None:
+        return f"rank {first.rank} left no last word, {_place(first)}"
+    return f"rank {first.rank} {first.status} ({first.message}) {_place(first)}"
 
 
-def _ended(log: Log) -> str:
-    if log.status is None:
-        return "left no last word,"
-    return f"{log.status} ({log.message})" if log.message else log.status
-
-
-def place(log: Log) -> str:
-    """Where a rank stood: the collective that it had issued last."""
+def _place(log: Log) -> str:
+    """Where a rank stood: the first collective that it waits for, else the last one that it issued."""
     if not log.noted:
         return "before its first collective"
-    last = log.noted[-1]
-    return f"{'after' if last.ended_ns else 'in'} {noted_as(last)}"
-
-
-def noted_as(noted: Noted) -> str:
-    """A collective in a few words: kind, number in its group, unit."""
-    unit = f", unit '{noted.unit}'" if noted.unit else ""
-    return f"{noted.kind} {noted.seq} of group '{noted.group}'{unit}"
-
-
-def last_error(output: str) -> str | None:
-    """The last error that a program printed."""
-    found = [match["error"].strip() for match in _RAISED.finditer(output)]
-    own = [error for error in found if not error.startswith("ChildFailedError")]
-    return own[-1] if own else None
+    waiting = next((noted for noted in log.noted if not noted.ended_ns), None)
+    return f"in {waiting.place}" if waiting is not None else f"after {log.noted[-1].place}"
 
 
 def _first(logs: tuple[Log, ...], exits: dict[int, int]) -> Log:
-    """Who broke by itself, else who left no last word, else whom torchrun names, else the first that ended."""
+    """Who broke by itself, else who left no last word, else whom torchrun names, else who ended first."""
     broken = [log for log in logs if log.status == "failed"]
     if broken:
         return min(broken, key=lambda log: log.ended_ns or 0)
@@ -99,6 +83,12 @@ def _how(code: int) -> str:
         return f"was killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"was killed by signal {-code}"
+
+
+def _last_error(output: str) -> str | None:
+    """The last error that a program printed, but for torchrun's own."""
+    found = (match["error"].strip() for match in _RAISED.finditer(output))
+    return next((e for e in reversed([*found]) if not e.startswith("ChildFailedError")), None)
 
 
 def _output(directory: Path) -> str:
