@@ -47,9 +47,11 @@ class Static(Order):
     def arrived(self, name: str) -> Iterator[Names]:
         """Those whose gradients are all there, up to the first that lacks one."""
         self.seen.add(name)
-        while self.n_begun < len(self.buckets) and self.seen.issuperset(self.buckets[self.n_begun]):
+        for bucket in self.buckets[self.n_begun :]:
+            if not all(each in self.seen for each in reversed(bucket)):  # the last is often missing
+                break
             self.n_begun += 1
-            yield self.buckets[self.n_begun - 1]
+            yield bucket
 
     def rest(self) -> Iterator[Names]:
         """Those that lack a gradient, and those behind them."""
@@ -65,16 +67,19 @@ class Dynamic(Order):
     weights: Mapping[str, Weight]
     cap_bytes: int
     filling: dict[Hashable, list[str]] = field(default_factory=dict)
+    sizes: dict[Hashable, int] = field(default_factory=dict)
 
     def arrived(self, name: str) -> Iterator[Names]:
         """The bucket of this gradient, if it is full now."""
-        lane = self.weights[name].lane
-        names = self.filling.setdefault(lane, [])
-        names.append(name)
-        if sum(self.weights[each].nbytes for each in names) >= self.cap_bytes:
-            yield tuple(self.filling.pop(lane))
+        weight = self.weights[name]
+        self.filling.setdefault(weight.lane, []).append(name)
+        size = self.sizes.pop(weight.lane, 0) + weight.nbytes
+        if size >= self.cap_bytes:
+            yield tuple(self.filling.pop(weight.lane))
+        else:
+            self.sizes[weight.lane] = size
 
     def rest(self) -> Iterator[Names]:
         """What has not filled a bucket."""
-        left, self.filling = self.filling, {}
+        left, self.filling, self.sizes = self.filling, {}, {}
         yield from map(tuple, left.values())

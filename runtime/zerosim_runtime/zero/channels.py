@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -71,15 +70,6 @@ def open_channels(device: torch.device, timeout_s: float) -> Channels:
     backend = "nccl" if device.type == "cuda" and "nccl" in dist.get_backend() else "gloo"
     gather, reduce = communicator(backend, timeout_s), communicator(backend, timeout_s)
     return Channels(dist.get_rank(), dist.get_world_size(), device, gather, reduce)
-
-
-def device_of(tensors: Iterable[torch.Tensor]) -> torch.device:
-    """The device that they all lie on. Raises InputError if there is none, or several."""
-    devices = {tensor.device for tensor in tensors}
-    if len(devices) != 1:
-        found = ", ".join(sorted(map(str, devices))) or "none"
-        raise InputError(f"the parameters lie on {found}: put the module on one device first")
-    return devices.pop()
 
 
 def _issue(

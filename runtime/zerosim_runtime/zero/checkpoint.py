@@ -21,7 +21,7 @@ import orjson
 import torch
 
 from zerosim.disk import flush, put_in_place
-from zerosim.errors import InputError, RuntimeFailedError, ZerosimError
+from zerosim.errors import InputError, RuntimeFailedError
 from zerosim.plan import Allocation
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.zero.channels import Channels
@@ -63,8 +63,8 @@ def save(directory: Path, state: State, channels: Channels, memory: Memory) -> N
     together = _together(channels, memory)
 
     def make() -> None:
-        if directory.exists() and not (directory / _INDEX).is_file():
-            raise InputError(f"'{directory}' is no checkpoint: give a new directory")
+        if directory.exists() and any(directory.iterdir()):
+            _read_format(directory / _INDEX)
         directory.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
@@ -151,14 +151,20 @@ def _write_index(path: Path, state: State, n_ranks: int) -> None:
         os.fsync(file.fileno())
 
 
-def _read_index(path: Path, state: State) -> dict[str, Any]:
-    """The index, if this trainer can go on from it."""
+def _read_format(path: Path) -> dict[str, Any]:
+    """The index, if it is of a checkpoint."""
     try:
         index = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
-        raise InputError(f"cannot read '{path}' ({error}): give a checkpoint") from error
+        raise InputError(f"'{path.parent}' is no checkpoint ({error}): give another") from error
     if not isinstance(index, dict) or index.get("format") != _FORMAT:
-        raise InputError(f"'{path}' is not of a checkpoint: give one that save() wrote")
+        raise InputError(f"'{path.parent}' is no checkpoint of zerosim's: give another")
+    return index
+
+
+def _read_index(path: Path, state: State) -> dict[str, Any]:
+    """The index, if this trainer can go on from it."""
+    index = _read_format(path)
     if index.get("version") != _VERSION:
         raise InputError(
             f"'{path}' has version {index.get('version')}: this zerosim reads {_VERSION}"
@@ -259,7 +265,7 @@ def _together(channels: Channels, memory: Memory) -> Callable[[Callable[[], None
         failure: Exception | None = None
         try:
             part()
-        except (ZerosimError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - it is raised again once the others know
             failure = error
         failed = memory.new(Allocation(_WORD, "buckets", 4), 1, torch.int32)
         failed.fill_(failure is not None)

@@ -28,8 +28,8 @@ class Options:
     global gradient norm, None: any. `bucket_bytes`: of gradients in stages 1 and 2, and of gathers
     after the update. `bucket_order`: static (the same every step, zeros for parameters without a
     gradient) or dynamic (as gradients arrive). `partition`: even rows, or whole parameters to the
-    least loaded rank (stages 1 and 2). Stage 3: `prefetch` units ahead, `keep_last` forward unit,
-    at most `in_flight` reduce-scatters at once. `guard`: ranks compare what they issue.
+    least loaded rank (stages 1 and 2). Stage 3: `prefetch` units ahead, `keep_last` forward unit.
+    At most `in_flight` reductions travel at once. `guard`: ranks compare what they issue.
     """
 
     stage: int = 3

@@ -10,9 +10,8 @@ from typing import Final
 import torch
 from torch import nn
 
-from zerosim.errors import RuntimeFailedError
+from zerosim.errors import InputError, RuntimeFailedError
 from zerosim.plan import Allocation
-from zerosim_runtime.collectives import Handle
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.zero.buckets import Dynamic, Names, Order
 from zerosim_runtime.zero.channels import Channels
@@ -64,7 +63,6 @@ class Replicated(Stage):
         self._last = False
         self._dynamic = isinstance(order, Dynamic)
         self._used: set[str] = set()
-        self._asked: Handle | None = None
         self._n_begun = 0
         self._under_way: deque[Reduction] = deque()
         self._rows: dict[str, torch.Tensor] = {}
@@ -84,18 +82,21 @@ class Replicated(Stage):
         if not last:
             return
         for name, parameter in self._parameters.items():
+            if parameter.data_ptr() != self._flat[name].data_ptr():
+                raise InputError(
+                    f"'{name}' is no longer what was sharded: move modules before shard()"
+                )
             if parameter.grad is not None and name not in self._used:
                 self._take(name)  # only an earlier micro-batch used it
         for names in self._order.rest():
             self._begin(names)
-        self._ask_who_used()
 
     def gradients(self) -> Mapping[str, torch.Tensor | None]:
         """Rows of those parameters that any rank has used."""
         while self._under_way:
             self._finish_first()
-        used = self._used_by_any()
-        return {name: self._rows[name] if name in used else None for name in self._shares}
+        users = self._count_users()
+        return {name: self._rows[name] if users[name] else None for name in self._shares}
 
     def weights(self) -> Mapping[str, torch.Tensor]:
         """Views of the parameters."""
@@ -163,32 +164,22 @@ class Replicated(Stage):
         if _key(name) in self._memory.booked:
             self._memory.drop(_key(name))
 
-    def _ask_who_used(self) -> None:
-        """Sum, over the ranks, a map of the parameters that each has used."""
-        flags = self._memory.new(
-            Allocation(_USED, "buckets", 4 * len(self._parameters)),
-            len(self._parameters),
-            torch.int32,
-        )
+    def _count_users(self) -> dict[str, int]:
+        """How many ranks have used each parameter; see Note [Layer drop]."""
+        n = len(self._parameters)
+        flags = self._memory.new(Allocation(_USED, "buckets", 4 * n), n, torch.int32)
         flags.copy_(torch.tensor([name in self._used for name in self._parameters]))
-        self._asked = self._channels.all_reduce(_USED, flags)
-
-    def _used_by_any(self) -> set[str]:
-        """See Note [Layer drop]."""
-        if self._asked is not None:
-            self._asked.wait()
-            counts = self._memory.tensors[_USED].tolist()
-            self._memory.drop(_USED)
-            self._asked = None
-            by_name = dict(zip(self._parameters, counts, strict=True))
-            self._used = {name for name, n_ranks in by_name.items() if n_ranks}
-            for name in self._used if self._dynamic else ():
-                if by_name[name] < self._channels.n_ranks:
-                    raise RuntimeFailedError(
-                        f"'{name}' has a gradient on {by_name[name]} of {self._channels.n_ranks} "
-                        "ranks: give bucket_order 'static'"
-                    )
-        return self._used
+        self._channels.all_reduce(_USED, flags).wait()
+        users = dict(zip(self._parameters, flags.tolist(), strict=True))
+        self._memory.drop(_USED)
+        n_ranks = self._channels.n_ranks
+        for name, several in users.items() if self._dynamic else ():
+            if 0 < several < n_ranks:
+                raise RuntimeFailedError(
+                    f"'{name}' has a gradient on {several} of {n_ranks} ranks: "
+                    "give bucket_order 'static'"
+                )
+        return users
 
 
 def _key(name: str) -> str:

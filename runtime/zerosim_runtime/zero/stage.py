@@ -40,7 +40,7 @@ class Stage(ABC):
         """This rank's row `[row]` of each mean gradient, the padding zero.
 
         None: no rank used that parameter in this step, so that it must not be stepped (layer drop).
-        Waits for reductions under way.
+        Waits for reductions under way. All ranks must ask together; the rows may be written to.
         """
 
     @abstractmethod

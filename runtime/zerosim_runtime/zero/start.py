@@ -1,4 +1,4 @@
-"""Before training: everyone gets rank 0's module, and it computes in the wanted format."""
+"""Before training: is the module one we can train? Everyone gets rank 0's module, and it computes in the wanted format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,23 @@ from torch import nn
 from torch.utils._pytree import tree_map
 from torch.utils.hooks import RemovableHandle
 
+from zerosim.errors import InputError
 from zerosim_runtime.zero.channels import Channels
+
+
+def check(module: nn.Module) -> torch.device:
+    """The one device that its parameters lie on. Raises InputError for a module we cannot train."""
+    trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    if not trained:
+        raise InputError("no parameter of the module requires a gradient: unfreeze one")
+    for name, parameter in trained.items():
+        if not parameter.is_floating_point():
+            raise InputError(f"'{name}' is {parameter.dtype}: give real parameters")
+    devices = {p.device for p in module.parameters()}
+    if len(devices) != 1:
+        found = ", ".join(sorted(map(str, devices)))
+        raise InputError(f"the parameters lie on {found}: put the module on one device first")
+    return devices.pop()
 
 
 @torch.no_grad()

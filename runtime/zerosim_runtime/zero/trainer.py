@@ -1,9 +1,7 @@
 """The trainer: a module, its ZeRO stage, and the sharded optimizer behind it.
 
-trainer = shard(model, Options(stage=2))
-loss = model(batch)
-trainer.backward(loss)
-trainer.step()
+Once `trainer = shard(model, Options(stage=2))`; in each step `trainer.backward(model(batch))`, then
+`trainer.step()`.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ from torch.utils.hooks import RemovableHandle
 from zerosim.errors import InputError
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.optimizer import Settings
-from zerosim_runtime.zero.channels import Channels, device_of, open_channels
+from zerosim_runtime.zero.channels import Channels, open_channels
 from zerosim_runtime.zero.checkpoint import State, load, save
 from zerosim_runtime.zero.norm import clip_factor, global_norm
 from zerosim_runtime.zero.options import Options
 from zerosim_runtime.zero.scale import Scale, scale_of
 from zerosim_runtime.zero.stage import Stage
 from zerosim_runtime.zero.stages import make_stage
-from zerosim_runtime.zero.start import compute_in, send_from_first
+from zerosim_runtime.zero.start import check, compute_in, send_from_first
 from zerosim_runtime.zero.states import Owned, own, update
 from zerosim_runtime.zero.units import units_of
 
@@ -75,9 +73,9 @@ class Trainer:
             raise InputError("backward() after the step's last micro-batch: call step() first")
         if self.begun == 0:
             self.ledger.changes.clear()
+        self.stage.backward(loss if self.scale is None else loss * self.scale.value, last=last)
         self.begun += 1
         self.reduced = last
-        self.stage.backward(loss if self.scale is None else loss * self.scale.value, last=last)
 
     def step(self) -> Stepped:
         """Update the rows this rank owns, and bring everyone's new rows to whoever computes with them."""
@@ -114,17 +112,23 @@ class Trainer:
 
     def close(self) -> None:
         """Give the module back as it computes now: hooks off, queues and their groups ended."""
-        self.stage.close()
-        for hook in self.hooks:
-            hook.remove()
+        self._take_off_hooks()
         self.channels.close()
 
     def __enter__(self) -> Self:
         """The trainer, which is closed at the end of the block."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None:
+            self.close()
+        else:  # the other ranks may never come to what is under way: do not wait for them
+            self._take_off_hooks()
+
+    def _take_off_hooks(self) -> None:
+        self.stage.close()
+        for hook in self.hooks:
+            hook.remove()
 
     def _norm(self, rows: Sequence[torch.Tensor]) -> float | None:
         """The norm of true (not scaled) gradients, if anything depends on it."""
@@ -175,12 +179,13 @@ def shard(
     longer than `timeout_s` fails. Raises InputError, UnknownNameError.
     """
     options = options or Options()
-    channels = open_channels(device_of(model.parameters()), timeout_s)
+    named, device = units_of(model, units), check(model)
+    channels = open_channels(device, timeout_s)
     memory = Memory(channels.device)
     send_from_first(model, channels)
     originals = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     hooks = compute_in(model, options.dtype)
-    stage = make_stage(model, options, units_of(model, units), channels, memory)
+    stage = make_stage(model, options, named, channels, memory)
     owned = own(stage.weights(), stage.shares(), originals, options.optimizer, memory)
     return Trainer(
         model=model,

@@ -73,7 +73,7 @@ def test_a_checkpoint_is_replaced_as_a_whole_and_leaves_nothing_beside_it(tmp_pa
 
 def test_a_directory_that_holds_something_else_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    with _open() as trainer, pytest.raises(InputError, match="is no checkpoint: give a new"):
+    with _open() as trainer, pytest.raises(InputError, match=r"is no checkpoint .*: give another"):
         trainer.save(tmp_path)
     assert (tmp_path / "thesis.tex").read_text() == "mine"
 
@@ -101,7 +101,7 @@ Edit = Callable[[dict[str, Any]], object]
 @pytest.mark.parametrize(
     ("edit", "why"),
     [
-        (lambda i: i.update(format="zip"), "is not of a checkpoint: give one that save"),
+        (lambda i: i.update(format="zip"), "is no checkpoint of zerosim's: give another"),
         (lambda i: i.update(version=9), "has version 9: this zerosim reads 1"),
         (lambda i: i.update(world_size=0), "world_size is 0: give a number of ranks"),
         (lambda i: i.update(world_size="../1"), "world_size is ../1: give a number"),
@@ -158,9 +158,9 @@ def test_another_precision_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with _open() as trainer:
-        _refused(trainer, tmp_path, r"cannot read '.*index.json' .*: give a checkpoint")
+        _refused(trainer, tmp_path, "is no checkpoint .*: give another")
         (tmp_path / "index.json").write_text("{")
-        _refused(trainer, tmp_path, r"cannot read '.*index.json' .*: give a checkpoint")
+        _refused(trainer, tmp_path, "is no checkpoint .*: give another")
 
 
 def _refused(trainer: Trainer, directory: Path, why: str) -> None:

@@ -157,7 +157,6 @@ def test_the_ledger_books_gradients_buckets_and_states() -> None:
             ("buckets", 48),
             ("gradients", 48),
             ("gradients", -48),
-            ("buckets", 4),
         ]
         trainer.step()
         assert trainer.ledger.live == 48 + 2 * 48
@@ -225,6 +224,28 @@ def test_a_sparse_gradient_is_refused() -> None:
         trainer.backward(net(torch.tensor([1])).sum())
 
 
-def test_a_module_without_parameters_is_refused() -> None:
-    with pytest.raises(InputError, match="the parameters lie on none"):
+def test_a_module_that_is_moved_after_it_was_sharded_is_refused() -> None:
+    net = Net()
+    with shard(net, Options(2)) as trainer:
+        net.double()
+        loss = net(torch.ones(2, 3, dtype=torch.float64)).sum()
+        with pytest.raises(InputError, match=r"'first.weight' is no longer what was sharded: move"):
+            trainer.backward(loss)
+
+
+def test_modules_that_cannot_be_trained_are_refused() -> None:
+    with pytest.raises(InputError, match="no parameter of the module requires a gradient"):
         shard(nn.Tanh())
+    with pytest.raises(InputError, match=r"'weight' is torch.complex64: give real parameters"):
+        shard(nn.Linear(1, 1, dtype=torch.complex64))
+    spread = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1, device="meta"))
+    with pytest.raises(InputError, match="the parameters lie on cpu, meta: put the module on one"):
+        shard(spread)
+
+
+def test_an_error_inside_the_block_is_not_held_up_by_what_is_under_way() -> None:
+    net = Net()
+    with pytest.raises(ZeroDivisionError), shard(net, Options(2)) as trainer:
+        trainer.backward(loss_of(net, 0) / (1 // 0))
+    assert net.first.weight.grad is None
+    trainer.close()
