@@ -57,7 +57,7 @@ def _fill(rank: Rank, op: Op) -> None:
         return
     lane = _lane(rank.layout.gradients, op)
     row = rank.recorder.begin(op.id)
-    row.start_ns = row.issued_ns
+    row.start = rank.recorder.moment()
     for allocation in op.allocates:
         rank.memory.new(allocation, lane.row * rank.layout.shards, rank.grad_dtype)
     for slot in lane.of_unit(rank.layout.units.index(str(op.unit))):
@@ -66,7 +66,7 @@ def _fill(rank: Rank, op: Op) -> None:
         torch.mul(gradient.view(target.shape), 1 / rank.n_ranks, out=target)
         if op.frees:
             del rank.gradients[slot.piece.unit, slot.piece.index]
-    row.end_ns = rank.recorder.now()
+    row.end = rank.recorder.moment()
     for key in op.frees:
         rank.memory.drop(key)
 
@@ -145,7 +145,7 @@ def _gather_bucket(rank: Rank, op: Op) -> None:
 def _optimizer(rank: Rank, op: Op) -> None:
     row = rank.recorder.begin(op.id)
     settle(rank, op.after)
-    row.start_ns = rank.recorder.now()
+    row.start = rank.recorder.moment()
     owned = {(o.piece.unit, o.piece.index): o for o in rank.optimizer.owned}
     for whole, gradient in rank.gradients.items() if rank.layout.in_place else ():
         update(rank.optimizer, owned[whole], gradient, op.step)
@@ -154,7 +154,7 @@ def _optimizer(rank: Rank, op: Op) -> None:
         for slot in lane.slots:
             gradient = reduced[slot.offset : slot.offset + slot.piece.row]
             update(rank.optimizer, owned[slot.piece.unit, slot.piece.index], gradient, op.step)
-    row.end_ns = rank.recorder.now()
+    row.end = rank.recorder.moment()
     for key in op.frees:
         rank.memory.drop(key)
     rank.gradients.clear()

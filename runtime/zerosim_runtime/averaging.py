@@ -41,13 +41,13 @@ def begin_gradients(rank: Rank, op: Op) -> None:
 def fill(rank: Rank, op: Op) -> None:
     """Put gradients into their bucket, each divided by the number of ranks."""
     row = rank.recorder.begin(op.id)
-    row.start_ns = row.issued_ns
+    row.start = rank.recorder.moment()
     for place in reduction_at(rank.layout.reductions, op).fills[op.id]:
         target = _in_buffer(rank, place)
         torch.mul(rank.gradients[place.key], 1 / rank.n_ranks, out=target)
         if rank.views:
             rank.gradients[place.key] = target
-    row.end_ns = rank.recorder.now()
+    row.end = rank.recorder.moment()
     for key in op.frees:
         rank.memory.drop(key)
 
@@ -66,11 +66,11 @@ def copy_back(rank: Rank, op: Op) -> None:
     """Copy a bucket's averages into the gradients that are no views of it."""
     row = rank.recorder.begin(op.id)
     settle(rank, op.after)
-    row.start_ns = rank.recorder.now()
+    row.start = rank.recorder.moment()
     reduction = reduction_at(rank.layout.reductions, op)
     for place in reduction.of_bucket(-1 if op.bucket is None else op.bucket):
         rank.gradients[place.key].copy_(_in_buffer(rank, place))
-    row.end_ns = rank.recorder.now()
+    row.end = rank.recorder.moment()
 
 
 def agree(rank: Rank, op: Op) -> None:

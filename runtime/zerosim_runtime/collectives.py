@@ -24,7 +24,7 @@ import torch.distributed as dist
 from zerosim.collectives import GLOO, GLOO_ALL_TO_ALL, node_bytes
 from zerosim.errors import RuntimeFailedError, ZerosimError
 from zerosim.kinds import Kind
-from zerosim_runtime import gloo
+from zerosim_runtime import cuda, gloo
 from zerosim_runtime.clock import one_clock
 from zerosim_runtime.pace import Flow, Pace, check_scatter
 
@@ -53,11 +53,18 @@ class Handle:
     end_ns: int | None = None
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
+    on_stream: cuda.Issued | None = None
     on_end: list[Callable[[int], None]] = field(default_factory=list)
 
     def wait(self) -> None:
-        """Block until it has ended. Raises PeerLostError, or what a watcher has found wrong."""
-        self.done.wait()
+        """Let nothing that comes after begin before it has ended: on a GPU its current stream, else the host.
+
+        Raises PeerLostError, or what a watcher has found wrong.
+        """
+        if self.on_stream is None:
+            self.done.wait()
+        else:
+            self.on_stream.hold_up_stream()
         if isinstance(self.error, ZerosimError):
             raise self.error
         if self.error is not None:
@@ -79,6 +86,7 @@ class Communicator:
     group: dist.ProcessGroup
     stream: torch.cuda.Stream | None
     now: Callable[[], int]
+    stamps: cuda.Stamps | None = None
     pieces: int | None = None
     pace: Pace | None = None
     shared_clock: bool = True
@@ -102,6 +110,8 @@ class Communicator:
             work = self._start(kind, output, source, root, handle.issued_ns)
         except RuntimeError as error:
             raise PeerLostError(f"'{name}' failed ({error}): see the other ranks") from error
+        if isinstance(work, cuda.Issued):
+            handle.on_stream = work
         self.queue.put((handle, work))
         return handle
 
@@ -113,7 +123,7 @@ class Communicator:
 
     def _start(
         self, kind: Kind, output: torch.Tensor, source: torch.Tensor, root: int, issued_ns: int
-    ) -> Any:  # noqa: ANN401 - a Work or a CUDA event
+    ) -> Any:  # noqa: ANN401 - a Work, a _Paced, an Issued
         if self.stream is None:
             if self.pace is None:
                 return self._move(kind, output, source, root)
@@ -121,10 +131,13 @@ class Communicator:
             agreed = dist.all_reduce(issued, dist.ReduceOp.MAX, self.group, async_op=True)
             nbytes = max(output.numel(), source.numel()) * source.element_size()
             return _Paced(agreed, issued, nbytes, kind, self._move(kind, output, source, root))
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
+        stamps = self.stamps or cuda.stamps_of(output.device)
+        self.stamps = stamps
+
+        def start() -> None:
             call(kind, output, source, root, self.group, asynchronous=False)
-            return self.stream.record_event()
+
+        return cuda.issue(self.stream, stamps, (output, source), start)
 
     def _move(self, kind: Kind, output: torch.Tensor, source: torch.Tensor, root: int) -> Any:  # noqa: ANN401 - a Work
         if self.pieces is not None and kind is Kind.ALL_GATHER:
@@ -193,9 +206,7 @@ def communicator(
     group = dist.new_group(backend=name, timeout=timedelta(seconds=timeout_s))
     if group is None or not isinstance(group, dist.ProcessGroup):
         raise RuntimeFailedError(f"backend '{backend}' gave no process group: use gloo or nccl")
-    cuda: Any = torch.cuda  # untyped
-    stream = cuda.Stream() if backend == "nccl" else None
-    made = Communicator(group, stream, now)
+    made = Communicator(group, cuda.new_stream() if backend == "nccl" else None, now)
     if split:
         # What is paced does not wait behind its own bytes: whole messages cost less.
         made.pieces = gloo.PIECE_BYTES if pace is None else gloo.WHOLE
@@ -210,12 +221,15 @@ def _wait_in_turn(made: Communicator) -> None:
     previous = 0
     while (item := made.queue.get()) is not None:
         handle, work = item
+        timed: tuple[int, int] | None = None
         try:
-            _await(made, work, previous)
+            if isinstance(work, cuda.Issued):
+                timed = work.times()
+            else:
+                _await(made, work, previous)
         except Exception as error:  # noqa: BLE001 - it is raised again in the rank's main thread
             handle.error = error
-        ended = made.now()
-        handle.start_ns = max(handle.issued_ns, previous)
+        handle.start_ns, ended = timed or (max(handle.issued_ns, previous), made.now())
         if handle.error is None:
             handle.end_ns = previous = ended
             for tell in handle.on_end:
@@ -225,11 +239,9 @@ def _wait_in_turn(made: Communicator) -> None:
         handle.done.set()
 
 
-def _await(made: Communicator, work: Any, previous: int) -> None:  # noqa: ANN401 - a Work, an event, a _Paced
+def _await(made: Communicator, work: Any, previous: int) -> None:  # noqa: ANN401 - a Work, a _Paced
     """Wait until a collective has ended."""
-    if made.stream is not None:
-        work.synchronize()
-    elif made.pace is None or not isinstance(work, _Paced):
+    if made.pace is None or not isinstance(work, _Paced):
         work.wait()
     else:
         work.agreed.wait()

@@ -151,7 +151,7 @@ def _begin_loss(execution: Execution) -> None:
     settle(execution.rank, op.after)
     execution.saved.layer = _LOSS
     execution.position += 1
-    row.start_ns = execution.rank.recorder.now()
+    row.start = execution.rank.recorder.moment()
     execution.running = (op, row)
 
 
@@ -183,7 +183,7 @@ def _begin(execution: Execution, kind: Kind, index: int) -> None:
         execution.saved.enter(layer.name, layer.logits, rank.weights.whole[layer.unit])
     make_gradients(rank, op)
     execution.position += 1
-    row.start_ns = rank.recorder.now()
+    row.start = rank.recorder.moment()
     execution.running = (op, row)
 
 
@@ -218,7 +218,7 @@ def _stop(execution: Execution) -> Op:
     if execution.running is None:
         raise RuntimeFailedError("a layer ended that never began: call the layers in their order")
     op, row = execution.running
-    row.end_ns = execution.rank.recorder.now()
+    row.end = execution.rank.recorder.moment()
     execution.running = None
     return op
 

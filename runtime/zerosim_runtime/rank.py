@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -49,7 +49,7 @@ def open_rank(
 ) -> Recorder:
     """Start this rank's record, before anything can go wrong; `ring` is one that is open already."""
     device = device_of(backend)
-    memory = Memory(device, poison, clock_of(device))
+    memory = Memory(device, poison)
     return open_recorder(directory, dist.get_rank(), memory, _header(backend, device), ring)
 
 
@@ -161,18 +161,6 @@ def device_of(backend: str) -> torch.device:
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     torch.cuda.set_device(device)
     return device
-
-
-def clock_of(device: torch.device) -> Callable[[], int]:
-    """perf_counter in nanoseconds; on a GPU, once what was issued to it has ended."""
-    if device.type != "cuda":
-        return time.perf_counter_ns
-
-    def after_the_device() -> int:
-        torch.cuda.current_stream(device).synchronize()
-        return time.perf_counter_ns()
-
-    return after_the_device
 
 
 def _header(backend: str, device: torch.device) -> dict[str, Any]:

@@ -21,27 +21,30 @@ import orjson
 
 from zerosim.kinds import PREFIX, Kind
 from zerosim_runtime.collectives import Handle, Watcher
+from zerosim_runtime.cuda import Stamp, Stamps, stamps_of
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.records import NOW
 from zerosim_runtime.ring import Ring, open_ring
 
+Moment = int | Stamp
+"""Perf_counter nanoseconds, or, on a GPU, what will be that once its stream has come there."""
+
 
 @dataclass(slots=True)
 class Row:
-    """One op as this rank did it; perf_counter nanoseconds, None: not yet known."""
+    """One op as this rank did it; None: not yet known."""
 
     op: int
     issued_ns: int
-    start_ns: int | None = None
-    end_ns: int | None = None
+    start: Moment | None = None
+    end: Moment | None = None
     handle: Handle | None = None
 
-    def settle(self) -> bool:
-        """Take over the times of a collective that has ended; whether all times are known."""
+    def times(self) -> tuple[int, int | None, int | None]:
+        """When it was issued, began and ended, as far as is known, in perf_counter nanoseconds."""
         if self.handle is not None:
-            self.issued_ns = self.handle.issued_ns
-            self.start_ns, self.end_ns = self.handle.start_ns, self.handle.end_ns
-        return self.end_ns is not None
+            return self.handle.issued_ns, self.handle.start_ns, self.handle.end_ns
+        return self.issued_ns, _read(self.start), _read(self.end)
 
 
 @dataclass(slots=True)
@@ -53,6 +56,7 @@ class Recorder:
     memory: Memory
     ring: Ring
     now: Callable[[], int] = time.perf_counter_ns
+    stamps: Stamps | None = None
     rows: list[Row] = field(default_factory=list)
 
     def begin(self, op: int) -> Row:
@@ -62,6 +66,10 @@ class Recorder:
         NOW.pack_into(self.progress, 0, op, row.issued_ns)
         return row
 
+    def moment(self) -> Moment:
+        """Now: on a GPU, when its current stream has done what it was given so far."""
+        return self.now() if self.stamps is None else self.stamps()
+
     def write(self, **fields: Any) -> None:  # noqa: ANN401 - a line of JSON
         """Append one line."""
         self.file.write(orjson.dumps(fields) + b"\n")
@@ -70,9 +78,10 @@ class Recorder:
         """Write the rows whose times are known, in order; with `everything` the others too."""
         done = 0
         for row in self.rows:
-            if not row.settle() and not everything:
+            issued, start, end = row.times()
+            if end is None and not everything:
                 break
-            self.write(row=[row.op, row.issued_ns, row.start_ns, row.end_ns])
+            self.write(row=[row.op, issued, start, end])
             done += 1
         del self.rows[:done]
         for change in self.memory.changes:
@@ -83,6 +92,10 @@ class Recorder:
     def close(self, status: str, message: str = "") -> None:
         """Write what is left, and how it ended; on a full disk only the ring has room for that."""
         self.ring.say(status, message)
+        if status == "finished":
+            for row in self.rows:
+                if row.handle is not None:
+                    row.handle.done.wait()
         try:
             self.flush(everything=True)
             self.write(status=status, message=message, time=self.now())
@@ -91,6 +104,10 @@ class Recorder:
         except OSError:
             if status == "finished":
                 raise
+
+
+def _read(moment: Moment | None) -> int | None:
+    return moment.read() if isinstance(moment, Stamp) else moment
 
 
 def open_recorder(
@@ -106,7 +123,9 @@ def open_recorder(
     with now.open("r+b") as file:
         progress = mmap.mmap(file.fileno(), NOW.size)
     record = (directory / f"rank-{rank}.jsonl").open("wb")
-    recorder = Recorder(record, progress, memory, ring or open_ring(directory, rank), memory.now)
+    stamps = stamps_of(memory.device) if memory.device.type == "cuda" else None
+    ring = ring or open_ring(directory, rank)
+    recorder = Recorder(record, progress, memory, ring, memory.now, stamps)
     recorder.write(header=header)
     recorder.flush()
     return recorder

@@ -23,7 +23,7 @@ def _recorder(directory: Path) -> Recorder:
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     recorder = _recorder(tmp_path)
     row = recorder.begin(7)
-    row.start_ns, row.end_ns = 120, 150
+    row.start, row.end = 120, 150
     recorder.memory.new(Allocation("bucket.0", "buckets", 40), 10, torch.float32)
     recorder.write(step=1, loss=0.25)
     recorder.close("finished")
@@ -39,12 +39,12 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 def test_rows_under_way_wait_for_the_next_flush_and_keep_their_order(tmp_path: Path) -> None:
     recorder = _recorder(tmp_path)
     first, second = recorder.begin(0), recorder.begin(1)
-    second.start_ns, second.end_ns = 250, 260
+    second.start, second.end = 250, 260
     recorder.flush()
     before = read_record(tmp_path, 3)
     assert before is not None
     assert before.rows == ()
-    first.start_ns, first.end_ns = 110, 240
+    first.start, first.end = 110, 240
     recorder.close("finished")
     after = read_record(tmp_path, 3)
     assert after is not None

@@ -87,12 +87,12 @@ def _do(run: _Run, op: Op, row: Row) -> None:
     if run.failure:
         return
     now = run.recorder.now
-    row.start_ns = now()
+    row.start = start = now()
     if op.id in run.replay.priced and op.communicator is not None:
         run.traffic[op.communicator].move(op, run.recorder.ring, now)
     else:
-        _pass(run.replay.durations[op.id][run.rank], row.start_ns, now)
-    row.end_ns = now()
+        _pass(run.replay.durations[op.id][run.rank], start, now)
+    row.end = now()
 
 
 def _pass(ns: int, since: int, now: Callable[[], int]) -> None:

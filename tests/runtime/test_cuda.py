@@ -1,0 +1,144 @@
+"""Events as times, and streams that wait: on a device that is played, since most machines have none."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+
+from zerosim_runtime import cuda
+from zerosim_runtime.cuda import Bridge, Stamps, bridge_to, issue
+
+
+class Device:
+    """Plays torch.cuda: a clock in ns that only the test moves, and streams that write down their work."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.log: list[str] = []
+        self.current = Stream(self, "compute")
+
+    def Event(self, *, enable_timing: bool) -> Event:  # noqa: N802 - torch's name
+        assert enable_timing
+        return Event(self)
+
+    def synchronize(self, _: object) -> None:
+        self.log.append("synchronize")
+
+    def current_stream(self, _: object = None) -> Stream:
+        return self.current
+
+    @contextmanager
+    def stream(self, chosen: Stream) -> Iterator[None]:
+        before, self.current = self.current, chosen
+        yield
+        self.current = before
+
+
+class Stream:
+    def __init__(self, device: Device, name: str) -> None:
+        self.device, self.name = device, name
+
+    def wait_stream(self, other: Stream) -> None:
+        self.device.log.append(f"{self.name} waits for {other.name}")
+
+    def wait_event(self, event: Event) -> None:
+        self.device.log.append(f"{self.name} waits for event of {event.on}")
+
+
+class Event:
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.at: int | None = None
+        self.on = ""
+        self.passed = True
+
+    def record(self, stream: Stream | None = None) -> None:
+        self.at = self.device.now
+        self.on = (stream or self.device.current).name
+
+    def query(self) -> bool:
+        return self.passed
+
+    def synchronize(self) -> None:
+        self.passed = True
+
+    def elapsed_time(self, other: Event) -> float:
+        assert self.at is not None
+        assert other.at is not None
+        single: float = struct.unpack("f", struct.pack("f", (other.at - self.at) / 1e6))[0]
+        return single
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Device:
+    played = Device()
+    monkeypatch.setattr(cuda, "_cuda", played)
+    return played
+
+
+def _stamps(device: Device, at_ns: int) -> Stamps:
+    event = device.Event(enable_timing=True)
+    event.record()
+    return Stamps(Bridge(event, at_ns, 5))
+
+
+def test_an_event_lies_as_far_behind_the_bridge_as_the_device_says(device: Device) -> None:
+    stamps = _stamps(device, at_ns=1_000_000)
+    device.now = 2_500_000
+
+    assert stamps().read() == 3_500_000
+
+
+def test_a_stream_that_is_not_there_yet_has_no_time(device: Device) -> None:
+    stamp = _stamps(device, at_ns=0)()
+    stamp.event.passed = False
+
+    assert stamp.read() is None
+
+
+def test_after_a_second_the_next_event_is_the_bridge_so_that_times_stay_exact(
+    device: Device,
+) -> None:
+    stamps = _stamps(device, at_ns=0)
+    for second in range(1, 1001):
+        device.now = second * 1_100_000_000 + 7
+        assert abs((stamps().read() or 0) - device.now) <= 100 * second
+
+    assert stamps.bridge.at_ns > 1_000_000_000_000
+
+
+def test_the_narrowest_of_several_bridges_counts(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = iter([0, 100, 200, 210, 300, 360] + [n * 1000 for n in range(100)])
+    monkeypatch.setattr(cuda.time, "perf_counter_ns", lambda: next(readings))
+
+    found = bridge_to(torch.device("cpu"))
+
+    assert (found.at_ns, found.error_ns) == (205, 5)
+    assert device.log[0] == "synchronize"
+
+
+def test_a_collective_runs_after_its_caller_and_holds_up_a_stream_not_the_host(
+    device: Device,
+) -> None:
+    side: Any = Stream(device, "comm")
+    bucket = torch.zeros(4)
+
+    issued = issue(
+        side, _stamps(device, 0), (bucket,), lambda: device.log.append(f"on {device.current.name}")
+    )
+    issued.hold_up_stream()
+
+    assert device.log == [
+        "comm waits for compute",
+        "on comm",
+        "compute waits for event of comm",
+    ]
+    assert issued.tensors == (bucket,)
+    assert issued.times() == (0, 0)
