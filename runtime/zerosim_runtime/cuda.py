@@ -36,7 +36,8 @@ class Bridge:
 
     def time_of(self, event: Any) -> int:  # noqa: ANN401 - a CUDA event
         """When an event that has passed did so, in perf_counter nanoseconds."""
-        return self.at_ns + round(self.event.elapsed_time(event) * 1e6)
+        behind_ms: float = self.event.elapsed_time(event)
+        return self.at_ns + round(behind_ms * 1e6)
 
 
 @dataclass(slots=True)
