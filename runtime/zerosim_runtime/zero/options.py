@@ -29,7 +29,8 @@ class Options:
     after the update. `bucket_order`: static (the same every step, zeros for parameters without a
     gradient) or dynamic (as gradients arrive). `partition`: even rows, or whole parameters to the
     least loaded rank (stages 1 and 2). Stage 3: `prefetch` units ahead, `keep_last` forward unit.
-    At most `in_flight` reductions travel at once. `guard`: ranks compare what they issue.
+    At most `in_flight` reductions travel at once. `guard`: ranks compare what they issue. `poison`:
+    new memory is NaN until it is filled, so that what is used too early shows.
     """
 
     stage: int = 3
@@ -45,6 +46,7 @@ class Options:
     keep_last: bool = True
     in_flight: int = 1
     guard: bool = True
+    poison: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be. Raises UnknownNameError, InputError."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from zerosim.errors import InputError
 from zerosim.partition import greedy
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.zero.buckets import Dynamic, Order, Static, Weight, cut
@@ -15,6 +14,7 @@ from zerosim_runtime.zero.even import Even
 from zerosim_runtime.zero.options import STAGES, Options
 from zerosim_runtime.zero.replicated import Replicated
 from zerosim_runtime.zero.rows import piece_of
+from zerosim_runtime.zero.sharded import Sharded
 from zerosim_runtime.zero.split import Split
 from zerosim_runtime.zero.stage import Stage
 from zerosim_runtime.zero.units import unit_of
@@ -28,9 +28,9 @@ def make_stage(
     channels: Channels,
     memory: Memory,
 ) -> Stage:
-    """Shard a module as the options ask. Raises InputError."""
+    """Shard a module as the options ask."""
     if options.stage == STAGES[-1]:
-        raise InputError("stage is 3: give 1 or 2")
+        return Sharded(module, options, units, channels, memory)
     return _replicated(module, options, units, channels, memory)
 
 

@@ -181,7 +181,7 @@ def shard(
     options = options or Options()
     named, device = units_of(model, units), check(model)
     channels = open_channels(device, timeout_s)
-    memory = Memory(channels.device)
+    memory = Memory(channels.device, poison=options.poison)
     send_from_first(model, channels)
     originals = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     hooks = compute_in(model, options.dtype)
