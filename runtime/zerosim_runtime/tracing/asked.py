@@ -119,6 +119,38 @@ GROUP_AT: Final = {
 """Which argument is the process group."""
 
 
+TITLES: Final = {
+    "allreduce_": "gloo:all_reduce",
+    "allreduce_coalesced_": "gloo:all_reduce",
+    "reduce_scatter_": "gloo:all_reduce",
+    "_reduce_scatter_base_": "gloo:all_reduce",
+    "reduce_scatter_tensor_coalesced_": "gloo:all_reduce",
+    "broadcast_": "gloo:broadcast",
+    "reduce_": "gloo:reduce",
+    "gather_": "gloo:gather",
+    "scatter_": "gloo:scatter",
+    "alltoall_": "gloo:all_to_all",
+    "alltoall_base_": "gloo:all_to_all",
+    "barrier": "gloo:barrier",
+    "send": "gloo:send",
+    "recv_": "gloo:recv",
+    "recv_any_source_": "gloo:recv",
+}
+"""What Gloo calls the ops; the others are `gloo:all_gather`."""
+
+
+def title_of(op: str) -> str:
+    """What Gloo calls an op of c10d."""
+    return TITLES.get(op, "gloo:all_gather")
+
+
+def pieces_of(op: str, args: Arguments) -> int:
+    """In how many pieces Gloo carries out an op: a reduce-scatter of a list in as many all-reduces."""
+    if op == "reduce_scatter_":
+        return len(args[1][0])
+    return len(args[1]) if op == "reduce_scatter_tensor_coalesced_" else 1
+
+
 def read(op: str, args: Arguments, group: Any) -> Asked:  # noqa: ANN401 - an unboxed ProcessGroup
     """What the op `op` of c10d asks for with these arguments."""
     return _READERS[op](args, group)

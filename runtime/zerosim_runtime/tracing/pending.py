@@ -90,6 +90,17 @@ class Pending:
             call.called_back = True
             future.add_done_callback(lambda _: self._called_back(call))
 
+    def call_back_all(self) -> None:
+        """Have the ends of all calls under way noted, now that nobody else does."""
+        with self.lock:
+            for call in self.running.values():
+                self.call_back(call)
+
+    def profiled(self) -> list[Call]:
+        """The calls that the program's own profiler times."""
+        with self.lock:
+            return [call for call in self.calls.values() if call.awaited]
+
     def close(self) -> None:
         """Add what is left, as far as it is known."""
         with self.lock:

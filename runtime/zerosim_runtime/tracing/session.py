@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-import itertools
+import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-import torch.distributed as dist
+import torch
 
 from zerosim.errors import RuntimeFailedError
-from zerosim.kinds import PREFIX, Kind
 from zerosim_runtime.ring import Ring
-from zerosim_runtime.tracing.asked import GROUP_AT, Arguments, Asked, read, sent_bytes
-from zerosim_runtime.tracing.groups import Groups, Seen, backend_of
-from zerosim_runtime.tracing.interpose import Proceed, interpose
-from zerosim_runtime.tracing.labels import Label, current_label
-from zerosim_runtime.tracing.pending import Call, Pending
+from zerosim_runtime.tracing.callers import Callers
+from zerosim_runtime.tracing.compute import Compute
+from zerosim_runtime.tracing.groups import Groups
+from zerosim_runtime.tracing.interpose import interpose
+from zerosim_runtime.tracing.models import Models
+from zerosim_runtime.tracing.optimizers import Optimizers
+from zerosim_runtime.tracing.pending import Pending
+from zerosim_runtime.tracing.profilers import make_way
+from zerosim_runtime.tracing.replicas import Reducers
 from zerosim_runtime.tracing.spans import Span
 from zerosim_runtime.tracing.steps import Steps
-from zerosim_runtime.tracing.worker_times import WorkerTimes, in_backward
+from zerosim_runtime.tracing.watching import Watcher
+from zerosim_runtime.tracing.worker_times import WorkerTimes
 
-_unbox: Final[Any] = dist.ProcessGroup.unbox
-_work: Final[Any] = dist.Work
-_now: Final = time.perf_counter_ns
 _SWITCH_S: Final = 1e-4
-_DRAIN_EVERY: Final = 256
 _SWEEP_S: Final = 0.5
-_SILENT: Final = ("send", "recv_", "recv_any_source_")
 
 
 class Tracer(Protocol):
@@ -57,120 +56,34 @@ class Tracer(Protocol):
 
 @dataclass(slots=True)
 class Session:
-    """What traces this process. `unseen`: how deep in work of the tracer's own this thread is."""
+    """What traces this process; `ends` undoes it."""
 
     tracer: Tracer
-    groups: Groups
-    steps: Steps
-    pending: Pending
-    times: WorkerTimes
+    watcher: Watcher
     ends: ExitStack = field(default_factory=ExitStack)
-    numbers: Iterator[int] = field(default_factory=itertools.count)
-    unseen: threading.local = field(default_factory=threading.local)
-    drained_at: int = 0
-    problems: list[str] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
 
-    def watch(self, op: str, args: Arguments, proceed: Proceed) -> Any:  # noqa: ANN401 - the op's own
-        """Note a collective, and carry it out."""
-        if getattr(self.unseen, "depth", 0):
-            return proceed()
-        try:
-            call = self._call(op, args)
-        except Exception as error:  # noqa: BLE001 - the program must not break for its tracer
-            self.problems.append(f"{op}: {error}")
-            return proceed()
-        with self.times.around(call.number, call.span.issued_ns) if call.awaited else nullcontext():
-            result = proceed()
-        self._issued(call, result)
-        return result
-
-    def drain(self) -> None:
-        """Take over the times of what has ended, if nothing is under way that would lose its own."""
-        if self.times.here() and self.pending.sweep() and not in_backward():
-            self.pending.settle(self.times.drain())
-            self.drained_at = next(self.numbers)
+    def write(self) -> None:
+        """Take over what has ended, and have it written down."""
+        self.watcher.drain()
+        self.tracer.flush()
 
     def close(self) -> None:
         """Stop, and add what is left."""
+        self.over.set()
         self.ends.close()
-        self.pending.sweep()
-        if self.times.here():
-            self.pending.settle(self.times.stop())
-        self.pending.close()
-        self.steps.close()
+        watcher = self.watcher
+        watcher.pending.sweep()
+        if watcher.times.here():
+            watcher.pending.settle(watcher.times.stop())
+        watcher.pending.close()
+        watcher.steps.close()
         self.tracer.flush()
 
-    def _call(self, op: str, args: Arguments) -> Call:
-        group = _unbox(args[GROUP_AT[op]])
-        seen, label = self.groups.of(group), current_label()
-        asked = read(op, args, group)
-        device = "cpu" if asked.tensor is None else asked.tensor.device.type
-        backend = backend_of(seen, group, device)
-        span = self._span(asked, seen, label, backend)
-        number = next(self.numbers)
-        if number - self.drained_at > _DRAIN_EVERY:
-            self.drain()
-        slot = self.tracer.ring.issue(
-            span.group or "", span.seq or 0, span.kind, span.unit, span.issued_ns
-        )
-        silent = op in _SILENT or asked.kind is Kind.REDUCE_SCATTER
-        return Call(number, span, slot, awaited=self.times.here(), silent=silent)
-
-    def _span(self, asked: Asked, seen: Seen, label: Label, backend: str) -> Span:
-        kind = label.kind or asked.kind
-        elements = asked.elements if label.elements is None else label.elements
-        nbytes = asked.nbytes
-        if label.elements is not None and asked.tensor is not None:
-            nbytes = label.elements * asked.tensor.element_size()
-        unit, bucket = label.unit, label.bucket
-        group, seq = self._place(asked, seen)
-        return Span(
-            kind=kind.value,
-            name=_name(kind, asked, seen, unit, bucket),
-            stream=label.stream or (f"{seen.name} p2p" if kind is Kind.P2P else seen.name),
-            unit=unit,
-            step=self.steps.step,
-            micro_batch=self.steps.micro_batch,
-            group=group,
-            seq=seq,
-            elements=elements,
-            nbytes=nbytes,
-            wire_bytes=sent_bytes(asked, seen.rank, seen.size, backend),
-            dtype=asked.dtype,
-            bucket=bucket,
-            issued_ns=_now(),
-        )
-
-    def _place(self, asked: Asked, seen: Seen) -> tuple[str, int | None]:
-        """The group of a call and its number there; a message belongs to the pair of its two ends."""
-        if asked.kind is not Kind.P2P:
-            return seen.name, seen.count("")
-        if asked.peer is None:
-            return seen.name, None
-        ends = (seen.rank, asked.peer) if asked.sends else (asked.peer, seen.rank)
-        ranks = [seen.global_rank(member) for member in ends]
-        name = f"{seen.name} {ranks[0]}>{ranks[1]}"
-        self.groups.announce(name, ranks)
-        return name, seen.count(name)
-
-    def _issued(self, call: Call, result: Any) -> None:  # noqa: ANN401 - the op's own
-        work = result[-1] if isinstance(result, tuple) else result
-        if work is None:
-            call.start_ns, call.end_ns, call.awaited = call.span.issued_ns, _now(), False
-        else:
-            call.work = _work.unbox(work)
-        self.pending.put(call)
-        if work is not None and not call.awaited:
-            self.pending.call_back(call)
-        self.pending.sweep()
-
-
-def _name(kind: Kind, asked: Asked, seen: Seen, unit: str | None, bucket: int | None) -> str:
-    if kind is Kind.P2P:
-        peer = "?" if asked.peer is None else seen.global_rank(asked.peer)
-        return f"send>{peer}" if asked.sends else f"recv<{peer}"
-    word = PREFIX.get(kind, kind.value)
-    return f"{word}{bucket if bucket is not None else unit or ''}"
+    def sweep(self) -> None:
+        """Note the ends of works also while the program is silent, until it is over."""
+        while not self.over.wait(_SWEEP_S):
+            self.watcher.pending.sweep()
 
 
 _session: Session | None = None
@@ -181,18 +94,19 @@ def start(tracer: Tracer) -> None:
     global _session  # noqa: PLW0603 - a process is traced once
     if _session is not None:
         raise RuntimeFailedError("this process is traced already: stop that first")
-    session = Session(
-        tracer,
-        Groups(tracer.group),
-        Steps(tracer.step),
-        Pending(tracer.add, tracer.ring),
-        WorkerTimes(),
-    )
-    session.ends.callback(interpose(session.watch))
-    switch = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_S)
-    session.ends.callback(sys.setswitchinterval, switch)
-    session.times.start()
+    session = _assemble(tracer)
+    watcher = session.watcher
+    optimizers = Optimizers(tracer.add, watcher.steps, session.write)
+    for undo in (
+        interpose(watcher.watch),
+        watcher.compute.hook(),
+        optimizers.hook(),
+        make_way(watcher.times, watcher.pending),
+        _switch_often(),
+    ):
+        session.ends.callback(undo)
+    watcher.times.start()
+    threading.Thread(target=session.sweep, name="zerosim-sweep", daemon=True).start()
     _session = session
 
 
@@ -211,8 +125,61 @@ def unseen() -> Iterator[None]:
     if session is None:
         yield
         return
-    session.unseen.depth = getattr(session.unseen, "depth", 0) + 1
+    depth = session.watcher.unseen
+    depth.depth = getattr(depth, "depth", 0) + 1
     try:
         yield
     finally:
-        session.unseen.depth -= 1
+        depth.depth -= 1
+
+
+def problems() -> tuple[str, ...]:
+    """What the session could not understand so far; nothing if this process is not traced."""
+    return () if _session is None else tuple(_session.watcher.problems)
+
+
+def _assemble(tracer: Tracer) -> Session:
+    models, steps, times = Models(), Steps(tracer.step), WorkerTimes()
+    reducers = Reducers()
+    watcher = Watcher(
+        groups=Groups(tracer.group),
+        models=models,
+        callers=Callers(models),
+        steps=steps,
+        compute=Compute(tracer.add, models, steps, reducers),
+        pending=Pending(tracer.add, tracer.ring),
+        times=times,
+        ring=tracer.ring,
+        reducers=reducers,
+    )
+    session = Session(tracer, watcher)
+    watcher.compute.at_step = session.write
+    if torch.cuda.is_available():
+        watcher.sample = watcher.compute.sample = lambda: _sample(tracer)
+    return session
+
+
+def _sample(tracer: Tracer) -> None:
+    if torch.cuda.is_initialized():
+        now = time.perf_counter_ns()
+        tracer.sample(now, "memory.allocated", torch.cuda.memory_allocated())
+        tracer.sample(now, "memory.reserved", torch.cuda.memory_reserved())
+
+
+def _switch_often() -> Callable[[], None]:
+    """Let threads have the GIL soon, so that an end is noted when it comes."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    return lambda: sys.setswitchinterval(before)
+
+
+def _in_child() -> None:
+    """A forked child is not traced: its parent's session is none of its business."""
+    global _session
+    session, _session = _session, None
+    if session is not None:
+        session.ends.close()
+        session.watcher.times.abandon()
+
+
+os.register_at_fork(after_in_child=_in_child)

@@ -4,7 +4,7 @@
 Step 1 begins with the first forward that is trained on; a later one with the first such forward after an
 optimizer has stepped. So windows tile the run, and what a program does after its optimizer (logging,
 loading of data) belongs to the step that was just made. A program without modules counts its optimizer's
-steps. The micro-batch is the number of the forward in its step, from 0.
+steps. Each forward after a backward in the same step begins a new micro-batch; they count from 0.
 """
 
 from __future__ import annotations
@@ -26,14 +26,22 @@ class Steps:
     micro_batch: int | None = None
     began_ns: int = 0
     stepped: bool = False
+    backed: bool = False
 
     def forward(self) -> bool:
         """A forward that is trained on begins; whether a step does."""
         begins = self.step is None or self.stepped
         if begins:
             self._begin()
-        self.micro_batch = 0 if begins else (self.micro_batch or 0) + 1
+            self.micro_batch = 0
+        elif self.backed:
+            self.micro_batch = (self.micro_batch or 0) + 1
+        self.backed = False
         return begins
+
+    def backward(self) -> None:
+        """Autograd has come to a unit."""
+        self.backed = True
 
     def optimizer(self) -> None:
         """An optimizer has stepped."""

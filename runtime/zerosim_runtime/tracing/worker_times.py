@@ -47,11 +47,17 @@ class WorkerTimes:
 
     thread: int = field(default_factory=threading.get_ident)
     running: bool = False
+    profiled: bool = False
+    """Whether the program's own profiler records this thread instead."""
     issued: list[tuple[int, int]] = field(default_factory=list)
 
     def here(self) -> bool:
         """Whether calls of the present thread are timed."""
         return self.running and threading.get_ident() == self.thread
+
+    def elsewhere(self) -> bool:
+        """Whether the program's own profiler will tell the times of calls of the present thread."""
+        return self.profiled and threading.get_ident() == self.thread
 
     def start(self) -> bool:
         """Begin to time; whether it could: not while the program profiles this thread itself."""
@@ -61,9 +67,17 @@ class WorkerTimes:
             self.running = True
         return self.running
 
+    def abandon(self) -> None:
+        """Forget everything, in a forked child."""
+        if self.running:
+            self.stop()
+
     @contextmanager
     def around(self, number: int, issued_ns: int) -> Iterator[None]:
         """What is issued inside is call `number`, which was issued at `issued_ns`."""
+        if not self.here():
+            yield
+            return
         self.issued.append((number, issued_ns))
         _record(True)
         try:

@@ -1,0 +1,177 @@
+"""When each unit computed: forward and backward spans by global hooks, of any model, unchanged.
+
+# Note [Backward spans]
+A unit's backward begins when autograd comes to the node that made its output, and ends when that of the
+next unit begins, or autograd ends. Hooks on nodes change no tensor, as hooks on modules' inputs would.
+What a unit computes anew inside its backward (activation checkpointing) is a recompute; its backward
+begins after that. FSDP waits for a unit's gather between the two hooks of its output, and reduces its
+gradients at the end: neither is the unit's computing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch import nn
+from torch.autograd import Variable
+from torch.nn.modules import module as torch_modules
+from torch.nn.parallel import DistributedDataParallel
+
+from zerosim.kinds import PREFIX, Kind
+from zerosim_runtime.tracing.models import Models
+from zerosim_runtime.tracing.replicas import Reducers
+from zerosim_runtime.tracing.spans import Span
+from zerosim_runtime.tracing.steps import Steps
+from zerosim_runtime.tracing.worker_times import in_backward
+
+_now: Final = time.perf_counter_ns
+_engine: Final[Any] = Variable._execution_engine  # noqa: SLF001 - torch has no public way
+_STREAM: Final = "compute"
+
+
+@dataclass(slots=True)
+class Open:
+    """A span that has begun."""
+
+    kind: Kind
+    unit: str
+    start_ns: int
+    module: int = 0
+    settled: bool = True
+    """False: FSDP2 gathers it first; it computes from its first part on."""
+
+
+@dataclass(slots=True)
+class Compute:
+    """The spans of the thread that trains. `at_step` is told when a step begins."""
+
+    add: Callable[[Span], None]
+    models: Models
+    steps: Steps
+    reducers: Reducers
+    at_step: Callable[[], None] = lambda: None
+    thread: int = field(default_factory=threading.get_ident)
+    forward: Open | None = None
+    backward: Open | None = None
+    graphs: set[int] = field(default_factory=set)
+    sample: Callable[[], None] = lambda: None
+
+    def unit(self) -> str | None:
+        """The unit that computes now."""
+        running = self.forward or self.backward
+        return None if running is None else running.unit
+
+    def hook(self) -> Callable[[], None]:
+        """Hook all modules. Returns what unhooks them."""
+        before = torch_modules.register_module_forward_pre_hook(self._begin)
+        after = torch_modules.register_module_forward_hook(self._end, always_call=True)
+
+        def unhook() -> None:
+            before.remove()
+            after.remove()
+
+        return unhook
+
+    def _begin(self, module: nn.Module, _: Any) -> None:  # noqa: ANN401 - any inputs
+        if torch.compiler.is_compiling() or threading.get_ident() != self.thread:
+            return
+        place = self.models.place(module)
+        trained = place.root and torch.is_grad_enabled() and module.training
+        if trained and not in_backward() and self.steps.forward():
+            self.at_step()
+        running = self.forward
+        if running is not None and not running.settled:
+            running.start_ns, running.settled = _now(), True
+        if place.unit is None or running is not None:
+            return
+        now = _now()
+        kind = Kind.FORWARD
+        if in_backward():
+            kind = Kind.RECOMPUTE
+            if self.backward is not None and self.backward.unit == place.unit:
+                now = self.backward.start_ns
+            else:
+                self._close_backward(now)
+        self.forward = Open(kind, place.unit, now, id(module), not place.sharded)
+        self.sample()
+
+    def _end(self, module: nn.Module, _: Any, output: Any) -> None:  # noqa: ANN401 - any inputs and outputs
+        if torch.compiler.is_compiling() or threading.get_ident() != self.thread:
+            return
+        if isinstance(module, DistributedDataParallel):
+            self.reducers.refresh(module)
+        running = self.forward
+        if running is None or running.module != id(module):
+            return
+        now = _now()
+        self.forward = None
+        self._add(running, now)
+        self.sample()
+        if running.kind is Kind.RECOMPUTE:
+            if self.backward is None or self.backward.unit == running.unit:
+                self.backward = Open(Kind.BACKWARD, running.unit, now)
+                self._expect_end()
+            return
+        for tensor in _tensors(output):
+            self._follow(tensor, running.unit)
+
+    def reduced(self) -> None:
+        """An engine reduces what a backward has made: the unit has computed."""
+        self._close_backward(_now())
+
+    def _follow(self, tensor: torch.Tensor, unit: str) -> None:
+        def arrive(_: torch.Tensor) -> None:
+            if self.backward is not None and self.backward.unit != unit:
+                self._close_backward(_now())
+
+        def begin(_: Any) -> None:  # noqa: ANN401 - gradients
+            self.steps.backward()
+            if self.backward is None:
+                self.backward = Open(Kind.BACKWARD, unit, _now())
+                self._expect_end()
+                self.sample()
+
+        if tensor.grad_fn is not None:
+            tensor.register_hook(arrive)
+            tensor.grad_fn.register_prehook(begin)
+
+    def _expect_end(self) -> None:
+        graph = int(torch._C._current_graph_task_id())  # noqa: SLF001 - torch has no public way
+        if graph not in self.graphs:
+            self.graphs = {graph}
+            _engine.queue_callback(lambda: self._close_backward(_now()))
+
+    def _close_backward(self, now: int) -> None:
+        running, self.backward = self.backward, None
+        if running is not None:
+            self._add(running, now)
+
+    def _add(self, span: Open, end_ns: int) -> None:
+        self.add(
+            Span(
+                kind=span.kind.value,
+                name=f"{PREFIX[span.kind]}{span.unit}",
+                stream=_STREAM,
+                issued_ns=span.start_ns,
+                start_ns=span.start_ns,
+                end_ns=max(end_ns, span.start_ns),
+                unit=span.unit,
+                step=self.steps.step,
+                micro_batch=self.steps.micro_batch,
+            )
+        )
+
+
+def _tensors(output: Any) -> list[torch.Tensor]:  # noqa: ANN401 - any output
+    if isinstance(output, torch.Tensor):
+        return [output]
+    if isinstance(output, dict):
+        output = list(output.values())
+    if isinstance(output, list | tuple):
+        return [tensor for each in output for tensor in _tensors(each)]
+    return []

@@ -1,0 +1,113 @@
+"""DDP's buckets: which parameters the next all-reduce of its reducer is about.
+
+The reducer reduces its buckets one after the other, each a run of parameters in the order in which they
+became ready: at first the reverse of their registration, then (once it has made them anew) the order of
+the first backward, which DDP's own record gives. The run ends where its elements add up to the bucket's.
+The record is read between a forward and its backward: inside a backward the reducer holds its lock.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from zerosim_runtime.tracing.models import units_of_names
+
+_READY: Final = "prev_iteration_grad_ready_order_indices"
+Parameter = tuple[str, int, torch.dtype]
+"""Its path, its elements, and the dtype of its gradient."""
+
+
+@dataclass(slots=True)
+class Reducer:
+    """The reducer of a DDP module: how far its present backward (`graph`) has come."""
+
+    replica: weakref.ref[DistributedDataParallel]
+    graph: int = -1
+    bucket: int = 0
+    left: list[Parameter] = field(default_factory=list)
+    ready: list[int] = field(default_factory=list)
+    rebuilt: bool = False
+
+    def refresh(self) -> None:
+        """Learn in which order the parameters will be ready; a forward has just ended."""
+        replica = self.replica()
+        if replica is None or self.rebuilt:
+            return
+        record: dict[str, Any] = replica._get_ddp_logging_data()  # noqa: SLF001 - torch has no public way
+        known = str(record.get("rebuilt_per_bucket_param_indices", ""))
+        self.rebuilt = bool(known)
+        self.ready = _numbers(known or str(record.get(_READY, "")))
+
+    def take(self, tensor: torch.Tensor, graph: int) -> tuple[int, list[str]] | None:
+        """The number and the parameters of the bucket that `tensor` is; None if it is none of this one."""
+        if graph != self.graph:
+            order = self._order()
+            if not _run(order, tensor):
+                return None
+            self.graph, self.bucket, self.left = graph, 0, order
+        run = _run(self.left, tensor)
+        if not run:
+            return None
+        taken = set(run)
+        self.left = [each for each in self.left if each[0] not in taken]
+        self.bucket += 1
+        return self.bucket - 1, run
+
+    def _order(self) -> list[Parameter]:
+        replica = self.replica()
+        if replica is None:
+            return []
+        ignored: set[str] = getattr(replica, "parameters_to_ignore", set())
+        own = [
+            (name, parameter.numel(), parameter.dtype)
+            for name, parameter in replica.module.named_parameters()
+            if parameter.requires_grad and name not in ignored
+        ]
+        if sorted(self.ready) == list(range(len(own))):
+            return [own[index] for index in self.ready]
+        return own[::-1]
+
+
+@dataclass(slots=True)
+class Reducers:
+    """Those of all DDP modules that have run."""
+
+    made: dict[int, Reducer] = field(default_factory=dict)
+
+    def refresh(self, replica: DistributedDataParallel) -> None:
+        """A DDP module has ended a forward."""
+        known = self.made.get(id(replica))
+        if known is None or known.replica() is not replica:
+            known = self.made[id(replica)] = Reducer(weakref.ref(replica))
+        known.refresh()
+
+    def take(self, tensor: torch.Tensor, units: dict[str, None]) -> tuple[int | None, str] | None:
+        """Bucket and unit(s) of a tensor that a reducer reduces; None if there is no reducer."""
+        graph = int(torch._C._current_graph_task_id())  # noqa: SLF001 - torch has no public way
+        for reducer in self.made.values():
+            taken = reducer.take(tensor, graph)
+            if taken is not None:
+                return taken[0], units_of_names(taken[1], units)
+        # The bitmap of used parameters, or a bucket that nobody can tell the parts of.
+        return (None, "") if self.made else None
+
+
+def _run(order: list[Parameter], tensor: torch.Tensor) -> list[str]:
+    """The first parameters in `order` of the tensor's dtype that have as many elements; else nothing."""
+    names, elements = [], 0
+    for name, numel, dtype in order:
+        if dtype is tensor.dtype:
+            names.append(name)
+            elements += numel
+            if elements >= tensor.numel():
+                break
+    return names if elements == tensor.numel() else []
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.replace(",", " ").split()]
