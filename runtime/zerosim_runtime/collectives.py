@@ -93,6 +93,7 @@ class Communicator:
     queue: SimpleQueue[tuple[Handle, Any] | None] = field(default_factory=SimpleQueue)
     waiter: threading.Thread | None = None
     watchers: list[Watcher] = field(default_factory=list)
+    explain: Callable[[Handle, BaseException], ZerosimError | None] | None = None
 
     def issue(
         self, kind: Kind, name: str, output: torch.Tensor, source: torch.Tensor, root: int = 0
@@ -109,6 +110,8 @@ class Communicator:
         try:
             work = self._start(kind, output, source, root, handle.issued_ns)
         except RuntimeError as error:
+            if self.explain is not None and (reason := self.explain(handle, error)) is not None:
+                raise reason from error
             raise PeerLostError(f"'{name}' failed ({error}): see the other ranks") from error
         if isinstance(work, cuda.Issued):
             handle.on_stream = work
@@ -228,7 +231,8 @@ def _wait_in_turn(made: Communicator) -> None:
             else:
                 _await(made, work, previous)
         except Exception as error:  # noqa: BLE001 - it is raised again in the rank's main thread
-            handle.error = error
+            reason = made.explain(handle, error) if made.explain is not None else None
+            handle.error = handle.error or reason or error
         handle.start_ns, ended = timed or (max(handle.issued_ns, previous), made.now())
         if handle.error is None:
             handle.end_ns = previous = ended
