@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, zip_longest
 
 import orjson
 
@@ -47,10 +47,14 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a rank says: how many steps it has `settled`, and the queues of the one it is in."""
+    """What a rank says: how many steps it has `settled`, and the queues of the one it is in.
+
+    `ended`: it has issued all of that step.
+    """
 
     rank: int
     settled: int
+    ended: bool
     queues: dict[str, tuple[int, list[Entry]]]
 
     def last(self, queue: str) -> str:
@@ -66,18 +70,19 @@ class Said:
         return first + len(entries)
 
 
-def say(rank: int, settled: int, queues: dict[str, Queue]) -> bytes:
+def say(rank: int, settled: int, queues: dict[str, Queue], *, ended: bool) -> bytes:
     """What a rank says, for others to read."""
     content = {name: (queue.first, list(queue.entries)) for name, queue in queues.items()}
-    return orjson.dumps([rank, settled, content])
+    return orjson.dumps([rank, settled, ended, content])
 
 
 def hear(content: bytes) -> Said:
     """What another rank says."""
-    rank, settled, queues = orjson.loads(content)
+    rank, settled, ended, queues = orjson.loads(content)
     return Said(
         rank,
         settled,
+        ended,
         {
             name: (first, [(str(k), str(n), int(e)) for k, n, e in entries])
             for name, (first, entries) in queues.items()
@@ -85,29 +90,23 @@ def hear(content: bytes) -> Said:
     )
 
 
-def apart(every: Iterable[Said], *, ended: bool = False) -> str | None:
+def apart(every: Iterable[Said]) -> str | None:
     """The first collective that two ranks took for different ones, in one clause.
 
-    Only ranks in the same step can be compared. `ended`: they say that they have issued all of it, so
-    that a collective which one of them has not issued is apart, too.
+    Only ranks in the same step can be compared. What a rank has not issued is apart once it has ended.
     """
     for one, other in combinations(every, 2):
-        if one.settled == other.settled:
-            found = _apart(one, other, ended=ended)
-            if found is not None:
-                return found
+        if one.settled == other.settled and (found := _apart(one, other)) is not None:
+            return found
     return None
 
 
-def _apart(one: Said, other: Said, *, ended: bool) -> str | None:
+def _apart(one: Said, other: Said) -> str | None:
     for queue in sorted(one.queues.keys() & other.queues.keys()):
         (first, mine), (begun, theirs) = one.queues[queue], other.queues[queue]
-        if first != begun:
-            continue
-        for i in range(max(len(mine), len(theirs))):
-            a = mine[i] if i < len(mine) else None
-            b = theirs[i] if i < len(theirs) else None
-            if a != b and (ended or (a and b)):
+        for i, (a, b) in enumerate(zip_longest(mine, theirs)):
+            missing = (a is None and one.ended) or (b is None and other.ended)
+            if first == begun and a != b and (missing or (a and b)):
                 return (
                     f"rank {one.rank} issued {_named(a, b)} and rank {other.rank} {_named(b, a)} "
                     f"as seq {first + i} of queue '{queue}'"

@@ -94,6 +94,7 @@ class Communicator:
     waiter: threading.Thread | None = None
     watchers: list[Watcher] = field(default_factory=list)
     explain: Callable[[Handle, BaseException], ZerosimError | None] | None = None
+    broken: bool = False
 
     def issue(
         self, kind: Kind, name: str, output: torch.Tensor, source: torch.Tensor, root: int = 0
@@ -119,9 +120,9 @@ class Communicator:
         return handle
 
     def close(self) -> None:
-        """Stop the waiter once what was issued has ended."""
+        """Stop the waiter once what was issued has ended; if it is `broken`, that may be never."""
         self.queue.put(None)
-        if self.waiter is not None:
+        if self.waiter is not None and not self.broken:
             self.waiter.join()
 
     def _start(

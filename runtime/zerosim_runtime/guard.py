@@ -11,6 +11,7 @@ every rank tells the others through the group's store what it issues: kind, name
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections.abc import Callable
@@ -55,7 +56,9 @@ class Guard:
     prefix: str
     timeout_s: float
     queues: dict[str, Queue] = field(default_factory=dict)
+    channels: list[Communicator] = field(default_factory=list)
     settled: int = 0
+    ended: bool = False
     verdict: MismatchError | None = None
     _under_way: dict[int, tuple[Handle, float]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -72,6 +75,7 @@ class Guard:
         def explain(handle: Handle, error: BaseException) -> RuntimeFailedError | None:
             return self._explain(name, handle, error)
 
+        self.channels.append(channel)
         channel.watchers.append(note)
         channel.explain = explain
 
@@ -79,22 +83,24 @@ class Guard:
         """The step has ended: all ranks must have issued the same. Raises MismatchError, PeerLostError."""
         if self.verdict is not None:
             raise self.verdict
+        self.ended = True
         mine = b"".join(self.queues[name].digest for name in sorted(self.queues))
         self.store.set(self._key(f"end/{self.settled}", self.rank), mine or b"-")
         keys = [self._key(f"end/{self.settled}", rank) for rank in range(self.n_ranks)]
         if len({bytes(digest) for digest in self._read(keys)}) > 1:
             self._publish()
-            self._tell(self._difference(self.n_ranks, ended=True))
+            self._tell(self._difference())
         if self.settled:
             # Who is here has read all of the step before.
             self.store.delete_key(self._key(f"end/{self.settled - 1}", self.rank))
         with self._lock:
-            self.settled += 1
+            self.settled, self.ended = self.settled + 1, False
             for queue in self.queues.values():
                 queue.begin()
 
     def close(self) -> None:
         """Stop comparing."""
+        atexit.unregister(self.close)
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
@@ -102,6 +108,8 @@ class Guard:
     def start(self) -> None:
         """Begin to look on."""
         self._publish()
+        # A thread inside the store when the interpreter ends would abort the process.
+        atexit.register(self.close)
         self._thread = threading.Thread(target=self._look_on, daemon=True)
         self._thread.start()
 
@@ -160,19 +168,18 @@ class Guard:
 
     def _publish(self) -> None:
         with self._lock:
-            said = say(self.rank, self.settled, self.queues)
+            said = say(self.rank, self.settled, self.queues, ended=self.ended)
             self.store.set(self._key("said", self.rank), said)
 
     def _hear(self) -> list[Said]:
         keys = [self._key("said", rank) for rank in range(self.n_ranks)]
         return [hear(bytes(content)) for content in self._read(keys)]
 
-    def _difference(self, n_ranks: int, *, ended: bool) -> str:
+    def _difference(self) -> str:
         """What ranks took for different collectives, once all have said what they issued."""
         deadline = time.monotonic() + _LAST_WORDS_S
         while time.monotonic() < deadline:
-            every = [said for said in self._hear() if said.settled == self.settled]
-            if len(every) == n_ranks and (found := apart(every, ended=ended)) is not None:
+            if (found := apart(self._hear())) is not None:
                 return found
             time.sleep(_POLL_S)
         return "their digests differ"
@@ -190,6 +197,8 @@ class Guard:
             f"{said}: let all ranks run the same layers in the same order, this step is void"
         )
         self.verdict = self.verdict or verdict
+        for channel in self.channels:
+            channel.broken = True
         for handle, _ in list(self._under_way.values()):
             handle.error = self.verdict
             handle.done.set()
@@ -200,7 +209,7 @@ class Guard:
         while not self._closed.wait(_PERIOD_S) and self.verdict is None:
             try:
                 with self._lock:
-                    now = say(self.rank, self.settled, self.queues)
+                    now = say(self.rank, self.settled, self.queues, ended=self.ended)
                 if now != said:
                     said = now
                     self._publish()
@@ -216,6 +225,8 @@ class Guard:
             self._strike(bytes(self.store.get(key)).decode(errors="replace"))
 
     def _waits_long(self) -> bool:
+        if self.ended:
+            return True
         since = (begun for _, begun in list(self._under_way.values()))
         return time.monotonic() - min(since, default=float("inf")) > _PERIOD_S
 

@@ -55,7 +55,8 @@ class Channels:
         """End both queues once they are empty; their process groups end with them."""
         for channel in (self.gather, self.reduce):
             channel.close()
-            dist.destroy_process_group(channel.group)
+            if not channel.broken:
+                dist.destroy_process_group(channel.group)
 
 
 def open_channels(device: torch.device, timeout_s: float) -> Channels:

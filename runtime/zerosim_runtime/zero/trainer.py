@@ -17,6 +17,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from zerosim.errors import InputError
+from zerosim_runtime.guard import Guard, open_guard
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.optimizer import Settings
 from zerosim_runtime.zero.channels import Channels, open_channels
@@ -60,6 +61,7 @@ class Trainer:
     shapes: Mapping[str, tuple[int, ...]]
     scale: Scale | None
     hooks: tuple[RemovableHandle, ...]
+    guard: Guard | None
     settings: Settings
     begun: int = 0
     reduced: bool = False
@@ -91,6 +93,8 @@ class Trainer:
         self.stage.refresh()
         if self.scale is not None:
             self.scale.after(overflow=skipped)
+        if self.guard is not None:
+            self.guard.settle()
         return Stepped(None if self.options.clip_norm is None else norm, skipped)
 
     def save(self, directory: str | Path) -> None:
@@ -113,6 +117,8 @@ class Trainer:
     def close(self) -> None:
         """Give the module back as it computes now: hooks off, queues and their groups ended."""
         self._take_off_hooks()
+        if self.guard is not None:
+            self.guard.close()
         self.channels.close()
 
     def __enter__(self) -> Self:
@@ -187,6 +193,7 @@ def shard(
     hooks = compute_in(model, options.dtype)
     stage = make_stage(model, options, named, channels, memory)
     owned = own(stage.weights(), stage.shares(), originals, options.optimizer, memory)
+    queues = {"gather": channels.gather, "reduce": channels.reduce}
     return Trainer(
         model=model,
         options=options,
@@ -197,5 +204,6 @@ def shard(
         shapes={name: tuple(tensor.shape) for name, tensor in originals.items()},
         scale=scale_of(options.loss_scale),
         hooks=hooks,
+        guard=open_guard(queues, timeout_s) if options.guard else None,
         settings=options.settings,
     )
