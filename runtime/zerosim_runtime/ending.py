@@ -59,7 +59,11 @@ def end(agents: Sequence[subprocess.Popen[bytes]], directories: Sequence[Path]) 
             _signal(family(directories), signal.SIGTERM)
         _signal(family(directories), signal.SIGCONT)
         deadline = time.monotonic() + _GRACE_S
-        while any(agent.poll() is None for agent in agents) or family(directories):
+        told = not alive
+        while (running := any(agent.poll() is None for agent in agents)) or family(directories):
+            if not running and not told:  # what ranks have forked
+                told = True
+                _signal(family(directories), signal.SIGTERM)
             if time.monotonic() > deadline:
                 _signal(family(directories), signal.SIGKILL)
             time.sleep(_POLL_S)

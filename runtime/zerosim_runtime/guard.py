@@ -28,6 +28,7 @@ from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import Kind
 from zerosim_runtime.agreement import Queue, Said, apart, hear, say
 from zerosim_runtime.collectives import Communicator, Handle, PeerLostError
+from zerosim_runtime.tracing.session import current_ring
 
 _PERIOD_S: Final = 0.5
 _POLL_S: Final = 0.001
@@ -84,6 +85,9 @@ class Guard:
         if self.verdict is not None:
             raise self.verdict
         self.ended = True
+        ring = current_ring()
+        if ring is not None:
+            ring.wait(self.settled, "end of step")
         mine = b"".join(self.queues[name].digest for name in sorted(self.queues))
         self.store.set(self._key(f"end/{self.settled}", self.rank), mine or b"-")
         keys = [self._key(f"end/{self.settled}", rank) for rank in range(self.n_ranks)]
@@ -93,6 +97,8 @@ class Guard:
         if self.settled:
             # Who is here has read all of the step before.
             self.store.delete_key(self._key(f"end/{self.settled - 1}", self.rank))
+        if ring is not None:
+            ring.wait(self.settled, "")
         with self._lock:
             self.settled, self.ended = self.settled + 1, False
             for queue in self.queues.values():

@@ -24,7 +24,7 @@ JOINING: Final = "init_process_group"
 """The unit of the collective by which ranks come together; a barrier of `EVERYONE`."""
 _SLOTS: Final = 512
 _SLOT: Final = struct.Struct("<qqqqq32s16s72s")
-_LIFE: Final = struct.Struct("<qq16s480s")
+_LIFE: Final = struct.Struct("<qq16s480sq56s")
 _EMPTY: Final = -1
 _SHORT: Final = {kind.value: prefix for kind, prefix in PREFIX.items()}
 
@@ -59,12 +59,17 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Whose ring it is, when that process last said that it moves on (0: never), and its last word."""
+    """Whose ring it is, when that process last said that it moves on (0: never), and its last word.
+
+    `waits_in`: what else than a collective it waits for others in (empty: nothing), for the `seq`-th time.
+    """
 
     pid: int
     beat_ns: int
     status: str
     message: str
+    seq: int = 0
+    waits_in: str = ""
 
 
 @dataclass(slots=True)
@@ -99,6 +104,11 @@ class Ring:
         """Say that the rank moves on, though it issues nothing."""
         struct.pack_into("<q", self.pages, _SLOT.size * _SLOTS + 8, now_ns)
 
+    def wait(self, seq: int, what: str) -> None:
+        """Say that the rank waits for others, though in no collective; with `what` empty: no longer."""
+        place = _SLOT.size * _SLOTS + _LIFE.size - 64
+        struct.pack_into("<q56s", self.pages, place, seq, _text(what, 56))
+
     def say(self, status: str, message: str = "") -> None:
         """Leave a last word."""
         words = (_text(status, 16), _text(message, 480))
@@ -109,7 +119,7 @@ def open_ring(directory: Path, rank: int) -> Ring:
     """Make the ring of a rank in `directory`. Raises OSError."""
     path = directory / f"rank-{rank}.ring"
     slots = _SLOT.pack(_EMPTY, 0, 0, 0, 0, b"", b"", b"") * _SLOTS
-    path.write_bytes(slots + _LIFE.pack(os.getpid(), 0, b"", b""))
+    path.write_bytes(slots + _LIFE.pack(os.getpid(), 0, b"", b"", 0, b""))
     with path.open("r+b") as file:
         return Ring(mmap.mmap(file.fileno(), _SLOT.size * _SLOTS + _LIFE.size))
 
@@ -131,8 +141,8 @@ def read_life(where: Where, rank: int) -> Life | None:
     content = _content(where, rank)[_SLOT.size * _SLOTS :]
     if len(content) != _LIFE.size:
         return None
-    pid, beat_ns, status, message = _LIFE.unpack(content)
-    return Life(pid, beat_ns, _word(status), _word(message))
+    pid, beat_ns, status, message, seq, waits_in = _LIFE.unpack(content)
+    return Life(pid, beat_ns, _word(status), _word(message), seq, _word(waits_in))
 
 
 def _content(where: Where, rank: int) -> bytes:

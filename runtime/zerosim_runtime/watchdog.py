@@ -33,6 +33,8 @@ _STATES: Final = {
     "R": "hangs, computing",
 }
 _WRITTEN: Final = 2**20
+_BESIDES: Final = "ranks"
+"""What a rank waits in that is no collective is told as one of this group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,12 @@ class _View:
     noted: tuple[Noted, ...]
     state: str
     mark: tuple[Any, ...]
+    besides: Noted | None = None
 
     @property
     def waits_in(self) -> Noted | None:
-        return next((each for each in self.noted if not each.ended_ns), None)
+        """The oldest collective that has not ended, else what the rank waits in besides."""
+        return next((each for each in self.noted if not each.ended_ns), self.besides)
 
     def reached(self, group: str) -> int | None:
         """The last collective of a group that it has issued."""
@@ -158,8 +162,11 @@ def _view(where: Where, rank: int) -> _View:
     last = noted[-1].number if noted else None
     beat = None if life is None else (life.pid, life.beat_ns)
     pid = None if life is None else life.pid
-    mark = (last, ended, beat, _now(where, rank), _written(pid))
-    return _View(rank, noted, _state(pid), mark)
+    besides = None
+    if life is not None and life.waits_in:
+        besides = Noted(-1, life.seq, 0, 0, 0, _BESIDES, "", life.waits_in)
+    mark = (last, ended, beat, besides, _now(where, rank), _written(pid))
+    return _View(rank, noted, _state(pid), mark, besides)
 
 
 def _now(where: Where, rank: int) -> bytes:

@@ -156,7 +156,7 @@ def _pretend(directory: Path, rank: int, pid: int) -> None:
     """The ring says that its rank is another process."""
     path = directory / f"rank-{rank}.ring"
     content = bytearray(path.read_bytes())
-    content[-512:-504] = pid.to_bytes(8, "little")
+    content[-576:-568] = pid.to_bytes(8, "little")
     path.write_bytes(content)
 
 

@@ -118,6 +118,11 @@ def stop() -> None:
         session.close()
 
 
+def current_ring() -> Ring | None:
+    """The ring of the rank that this process is; None if it is not traced."""
+    return None if _session is None else _session.tracer.ring
+
+
 @contextmanager
 def unseen() -> Iterator[None]:
     """What this thread does inside is not traced: the talk of the tracer itself."""
