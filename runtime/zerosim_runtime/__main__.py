@@ -18,7 +18,7 @@ import torch.distributed as dist
 from zerosim.kinds import Kind
 from zerosim_runtime.assignment import RUN, read_assignment
 from zerosim_runtime.collectives import PeerLostError, choose_backend, start_group
-from zerosim_runtime.rank import check_agreement, make_trainer, open_rank, stop, train
+from zerosim_runtime.rank import agree, make_trainer, open_rank, stop, train
 from zerosim_runtime.replaying.run import replay_run
 from zerosim_runtime.ring import EVERYONE, JOINING, open_ring
 from zerosim_runtime.watch import Terminated, raise_terminated, watch
@@ -51,7 +51,7 @@ def main(directory: Path) -> int:
             replay_run(directory / RUN, recorder, backend, assignment.timeout_s)
             dist.destroy_process_group()
             return 0
-        check_agreement(assignment, scenario)
+        recorder.write(attempt=agree(assignment, scenario))
         trainer = make_trainer(scenario, recorder, backend=backend, timeout_s=assignment.timeout_s)
         train(trainer)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the record must say so

@@ -98,12 +98,15 @@ def _agent(node: Node) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _environment(node: Node) -> dict[str, str]:
-    n_here = node.n_here or node.nproc
-    if node.rendezvous is None:
-        return environment(n_here)
-    # Where the user's own interface leads, no lab's ranks can go.
-    own = {} if not node.prefix else {"GLOO_SOCKET_IFNAME": str(node.interface)}
-    return environment(n_here, node.interface) | own
+    own: dict[str, str] = {}
+    if node.max_restarts:
+        # torchrun's own store lives on through restarts, and with it where the dead ranks listened.
+        own["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    if node.prefix:
+        # Where the user's own interface leads, no lab's ranks can go.
+        own["GLOO_SOCKET_IFNAME"] = str(node.interface)
+    interface = "lo" if node.rendezvous is None else node.interface
+    return environment(node.n_here or node.nproc, interface) | own
 
 
 def _torchrun(node: Node) -> list[str]:

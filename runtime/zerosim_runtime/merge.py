@@ -27,7 +27,15 @@ from zerosim.trace import (
 from zerosim_runtime.assignment import assigned_plan, read_assignment
 from zerosim_runtime.ledger import samples, states
 from zerosim_runtime.places import Where
-from zerosim_runtime.records import Done, Offset, Record, check_header, read_record, shift
+from zerosim_runtime.records import (
+    Done,
+    Offset,
+    Record,
+    check_header,
+    of_one_attempt,
+    read_record,
+    shift,
+)
 
 _MUTUAL: Final = tuple(kind for kind in COMMUNICATION if kind is not Kind.BROADCAST)
 """Collectives that end nowhere before all ranks have come."""
@@ -41,7 +49,7 @@ def merge(where: Where, *, failure: str | None = None) -> Trace:
     """
     assignment, scenario = read_assignment(where)
     found = (read_record(where, rank) for rank in range(scenario.cluster.world_size))
-    raw = tuple(record for record in found if record is not None and record.rows)
+    raw = tuple(r for r in of_one_attempt(found) if r is not None and r.rows)
     if not raw:
         raise RuntimeFailedError("the ranks recorded no op: see what torchrun said")
     for record in raw:

@@ -7,7 +7,7 @@ import platform
 import re
 from pathlib import Path
 
-from zerosim.errors import RunError, RuntimeFailedError
+from zerosim.errors import InputError, RunError, RuntimeFailedError
 from zerosim.scenario import Scenario, plan_of
 from zerosim.trace import Trace
 from zerosim_runtime.agents import Node, run_nodes
@@ -16,7 +16,7 @@ from zerosim_runtime.failure import describe_failure
 from zerosim_runtime.launch import Progress, program
 from zerosim_runtime.merge import merge
 from zerosim_runtime.places import ASSIGNMENT_FILE, Where, places
-from zerosim_runtime.records import read_record
+from zerosim_runtime.records import of_one_attempt, read_record
 from zerosim_runtime.rendezvous import Rendezvous, address_towards, interface_of
 from zerosim_runtime.tracing.collect import collect
 from zerosim_runtime.tracing.log import read_logs
@@ -39,6 +39,11 @@ def trace_node(
     Every node must be given the same assignment. Raises RuntimeFailedError if a rank of this node fails
     or loses the others: what was recorded is kept.
     """
+    if max_restarts and rendezvous.node_rank is not None:
+        raise InputError(
+            f"--max-restarts is {max_restarts} beside --node-rank: leave --node-rank out, so that nodes "
+            "are numbered as they come, and can come again"
+        )
     directory = _directory(out, rendezvous)
     address = address_towards(rendezvous)
     write_assignment(assignment, directory)
@@ -78,7 +83,7 @@ def merge_nodes(where: Where) -> Trace:
     _, scenario = read_assignment(where)
     plan_of(scenario)
     n_ranks = scenario.cluster.world_size
-    records = [read_record(where, rank) for rank in range(n_ranks)]
+    records = of_one_attempt(read_record(where, rank) for rank in range(n_ranks))
     missing = [rank for rank, record in enumerate(records) if record is None or not record.rows]
     failures = []
     if missing:

@@ -53,22 +53,26 @@ def open_rank(
     return open_recorder(directory, dist.get_rank(), memory, _header(backend, device), ring)
 
 
-def check_agreement(assignment: Assignment, scenario: Scenario) -> None:
-    """Refuse a world of ranks that were asked to do different things. Raises RuntimeFailedError."""
+def agree(assignment: Assignment, scenario: Scenario) -> int:
+    """Refuse a world of ranks that were asked to do different things. Raises RuntimeFailedError.
+
+    Returns when rank 0 came here, in Unix nanoseconds: the same on all ranks, and later after a restart.
+    """
     n_ranks, wanted = dist.get_world_size(), scenario.cluster.world_size
     if n_ranks != wanted:
         raise RuntimeFailedError(
             f"{n_ranks} ranks came together where {wanted} were asked for: "
             "give every node the same --nnodes and --nproc"
         )
-    digests: list[object] = [None] * n_ranks
-    dist.all_gather_object(digests, digest(assignment))
-    others = [rank for rank, other in enumerate(digests) if other != digests[0]]
+    told: list[tuple[str, int]] = [("", 0)] * n_ranks
+    dist.all_gather_object(told, (digest(assignment), time.time_ns()))
+    others = [rank for rank, (other, _) in enumerate(told) if other != told[0][0]]
     if others:
         raise RuntimeFailedError(
             f"rank {others[0]} was asked to do something else than rank 0: "
             "give every node the same scenario and options"
         )
+    return told[0][1]
 
 
 def make_trainer(
@@ -177,7 +181,6 @@ def _header(backend: str, device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "pid": os.getpid(),
         "local_rank": int(os.environ.get("LOCAL_RANK", dist.get_rank())),
-        "restart": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -47,7 +48,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A rank's files, read back. `status` is None if the rank was killed."""
+    """A rank's files, read back. `status` is None if the rank was killed.
+
+    `attempt`: when its world came together, later after a restart, the same for all ranks (0: it never did).
+    """
 
     rank: int
     header: dict[str, Any]
@@ -59,11 +63,7 @@ class Record:
     message: str
     ended_ns: int | None
     last_op: int
-
-    @property
-    def restart(self) -> int:
-        """How often the ranks had been started anew when this one began."""
-        return int(self.header.get("restart", 0))
+    attempt: int = 0
 
     @property
     def first_rank(self) -> int:
@@ -80,14 +80,14 @@ class Record:
 def read_record(where: Where, rank: int) -> Record | None:
     """What a rank wrote, up to the first line that is not whole; None if it wrote nothing.
 
-    Of several records of one rank the one of the last restart counts. Raises RunError for a file that no
+    Of several records of one rank the one of the last attempt counts. Raises RunError for a file that no
     rank wrote, and for two nodes that both were this rank.
     """
     found = [r for place in places(where) if (r := _read(place, rank)) is not None]
     if not found:
         return None
-    last = max(record.restart for record in found)
-    latest = [record for record in found if record.restart == last]
+    last = max(record.attempt for record in found)
+    latest = [record for record in found if record.attempt == last]
     if len(latest) > 1:
         raise RunError(f"two directories hold records of rank {rank}: give those of one run")
     return latest[0]
@@ -128,6 +128,7 @@ def _record(rank: int, lines: list[dict[str, Any]], last_op: int) -> Record | No
         message=str(end.get("message", "")),
         ended_ns=_time(end.get("time")),
         last_op=last_op,
+        attempt=next((_count(line["attempt"]) for line in lines if "attempt" in line), 0),
     )
 
 
@@ -142,8 +143,7 @@ def check_header(record: Record) -> None:
 
 
 def _header(rank: int, header: dict[str, Any]) -> dict[str, Any]:
-    counts = (header.get("restart", 0), header.get("local_rank", 0))
-    if header.get("rank", rank) != rank or not all(map(_is_time, counts)):
+    if header.get("rank", rank) != rank or not _is_time(header.get("local_rank", 0)):
         raise ValueError("its header is of another rank")
     return header
 
@@ -152,6 +152,10 @@ def _times(values: list[Any], size: int) -> list[Any]:
     if len(values) != size or not all(map(_is_time, values[:2])):
         raise ValueError(f"a line has {str(values)[:60]}")
     return [*values[:2], *map(_time, values[2:])]
+
+
+def _count(value: object) -> int:
+    return _time(value) or 0
 
 
 def _time(value: object) -> int | None:
@@ -181,6 +185,13 @@ def _offset(values: list[Any]) -> Offset:
     if not all(map(_is_time, values)):
         raise ValueError(f"an offset is {str(values)[:80]}")
     return Offset(rank, at_ns, offset_ns, error_ns)
+
+
+def of_one_attempt(records: Iterable[Record | None]) -> list[Record | None]:
+    """None in the place of those that are of an earlier attempt than the others."""
+    found = list(records)
+    last = max((record.attempt for record in found if record is not None), default=0)
+    return [r if r is not None and r.attempt == last else None for r in found]
 
 
 def steps_done(directory: Path) -> int:

@@ -32,6 +32,8 @@ _STATES: Final = {
     "S": "hangs, asleep",
     "R": "hangs, computing",
 }
+_GONE: Final = ("T", "Z")
+"""Who waits for nothing: the stopped, and the dead, of whom an earlier start may have left the ring."""
 _WRITTEN: Final = 2**20
 _BESIDES: Final = "ranks"
 """What a rank waits in that is no collective is told as one of this group."""
@@ -104,7 +106,7 @@ class Watchdog:
         if stopped := [view for view in silent if view.state == "T"]:
             return Verdict(_ranks(stopped), _blame(stopped, _waiting(silent), self.timeout_s))
         for waiting in silent:
-            if waiting.waits_in is not None and waiting.state != "T":
+            if waiting.waits_in is not None and waiting.state not in _GONE:
                 found = self._missing(waiting, waiting.waits_in, views, silent)
                 if found is not None:
                     return found
@@ -235,7 +237,7 @@ def _is_behind(view: _View, at: Noted) -> bool:
 
 
 def _waiting(views: Iterable[_View]) -> list[_View]:
-    return [view for view in views if view.waits_in is not None and view.state != "T"]
+    return [view for view in views if view.waits_in is not None and view.state not in _GONE]
 
 
 def _blame(missing: Sequence[_View], waiting: Sequence[_View], timeout_s: float) -> str:

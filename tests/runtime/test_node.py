@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from zerosim_runtime import places
 from zerosim_runtime.agents import environment
 from zerosim_runtime.node import merge_nodes
 from zerosim_runtime.places import ASSIGNMENT_FILE
-from zerosim_runtime.records import read_record
+from zerosim_runtime.records import Record, read_record
 from zerosim_runtime.rendezvous import (
     Rendezvous,
     address_towards,
@@ -83,11 +83,23 @@ def test_the_record_of_the_last_start_counts(tmp_path: Path) -> None:
     """After a restart nodes may be numbered otherwise: rank 1 was first on node 0, then on node 1."""
     nodes = _parts(tmp_path)
     lines = read_lines(nodes[0], 1)
-    lines[0]["header"] |= {"restart": 1, "host": "the second"}
-    write_lines(nodes[1], 1, lines, last_op=8)
+    lines[0]["header"] |= {"host": "the second"}
+    write_lines(nodes[1], 1, [lines[0], {"attempt": 5}, *lines[1:]], last_op=8)
     record = read_record(nodes, 1)
     assert record is not None
     assert record.header["host"] == "the second"
+
+
+def test_ranks_of_another_start_are_no_ranks_of_this_run(tmp_path: Path) -> None:
+    """Node 0 of one run beside node 1 of an earlier one, which was asked for the same."""
+    nodes = _parts(tmp_path)
+    for rank in range(4):
+        lines = read_lines(nodes[rank // 2], rank)
+        attempt = {"attempt": 6 if rank < 2 else 5}
+        write_lines(nodes[rank // 2], rank, [lines[0], attempt, *lines[1:]], last_op=8)
+    merged = merge_nodes(nodes)
+    assert merged.meta.quality.warnings[0] == "ranks 2, 3 of 4 left no record"
+    assert merged.ranks == (0, 1)
 
 
 def test_two_records_of_one_rank_are_refused(tmp_path: Path) -> None:
@@ -162,6 +174,7 @@ def _assignment(place: Path) -> None:
         (_line(offset=[1, 2, 3]), "is not what a rank writes"),
         (_line(offset=[1, 2, 3, 1e99]), "is not what a rank writes"),
         (_line(step="two", loss=1), "is not what a rank writes"),
+        (_line(attempt="first"), "is not what a rank writes"),
         (_header(rank=0), "its header is of another rank"),
         (_header(backend=["../.."]), "the record of rank 3 has no 'backend': copy it again"),
         (_header(unix_ns=1e300), "the record of rank 3 has no 'unix_ns': copy it again"),
@@ -215,6 +228,10 @@ def test_merge_is_a_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
             "--node-rank is 2: give 0 to 1, one number a node",
         ),
         (
+            ["--nnodes=2", "--node-rank=0", "--max-restarts=1", "--rendezvous=a:1"],
+            "--max-restarts is 1 beside --node-rank: leave --node-rank out",
+        ),
+        (
             ["--nnodes", "2", "--rendezvous", "no-such-host.invalid:29500"],
             "--rendezvous: nobody knows the host 'no-such-host.invalid'",
         ),
@@ -262,14 +279,6 @@ def test_a_place_of_parts_is_not_written_twice(
     assert "is there already, from another run: give another place" in capsys.readouterr().err
 
 
-@pytest.fixture
-def port() -> int:
-    """A port that nobody uses."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 @dataclass(frozen=True, slots=True)
 class Commands:
     """`zerosim trace` of each node, in a process of its own."""
@@ -278,57 +287,70 @@ class Commands:
     parts: Path
 
 
-def _start(parts: Path, port: int, *words: str, ranked: bool, steps: int) -> Commands:
-    command = [sys.executable, "-m", "zerosim", "trace", "--nnodes", "2", "--nproc", "1"]
-    command += ["--rendezvous", f"127.0.0.1:{port}", "--steps", str(steps), "-o", str(parts)]
-    return Commands(
-        [
-            subprocess.Popen(
-                [*command, *(["--node-rank", str(node)] if ranked else []), *words, "lesson-zero3"],
-                env=environment(2),
-                stderr=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                text=True,
+@pytest.fixture
+def commands(tmp_path: Path) -> Iterator[Callable[..., Commands]]:
+    """Starts `zerosim trace` of two nodes of one rank; the second is given the words `differ`, too."""
+    processes: list[subprocess.Popen[str]] = []
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def start(*words: str, differ: tuple[str, ...] = ()) -> Commands:
+        for node in range(2):
+            where = ["--nnodes", "2", "--nproc", "1", "--rendezvous", f"127.0.0.1:{port}"]
+            own = (*words, *(differ if node else ()))
+            processes.append(
+                subprocess.Popen(
+                    [
+                        *(sys.executable, "-m", "zerosim", "trace", *where, *own),
+                        *("lesson-zero3", "-o", str(tmp_path / "parts")),
+                    ],
+                    env=environment(2),
+                    stderr=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    text=True,
+                )
             )
-            for node in range(2)
-        ],
-        parts,
-    )
+        return Commands(processes, tmp_path / "parts")
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.runtime
-def test_a_rank_that_is_killed_is_started_anew_on_both_nodes(tmp_path: Path, port: int) -> None:
-    running = _start(tmp_path / "parts", port, "--max-restarts", "1", ranked=False, steps=60)
-    first = _pid_of(running.parts, rank=1, restart=0)
-    os.kill(first, signal.SIGKILL)
-    messages = [process.communicate(timeout=60)[1] for process in running.processes]
+def test_a_rank_that_is_killed_is_started_anew_on_both_nodes(
+    commands: Callable[..., Commands],
+) -> None:
+    running = commands("--max-restarts", "1", "--steps", "60")
+    first = _record_of(running.parts, rank=1)
+    os.kill(int(first.header["pid"]), signal.SIGKILL)
+    messages = [process.communicate(timeout=120)[1] for process in running.processes]
     assert [process.returncode for process in running.processes] == [0, 0], messages
-    merged = merge_nodes(running.parts)
+    second, merged = read_record(running.parts, 1), merge_nodes(running.parts)
+    assert second is not None
+    assert second.attempt > first.attempt > 0
     assert merged.meta.finished
-    record = read_record(running.parts, 1)
-    assert record is not None
-    assert record.restart == 1
-    assert merged.ranks == (0, 1)
+    assert {window.step for window in merged.meta.steps} == set(range(1, 61))
 
 
 @pytest.mark.runtime
-def test_nodes_that_are_asked_for_different_things_say_so(tmp_path: Path, port: int) -> None:
-    one = _start(tmp_path / "parts", port, ranked=True, steps=2)
-    one.processes[1].kill()
-    one.processes[1].communicate()
-    (other,) = _start(
-        tmp_path / "other", port, "--dtype", "float64", ranked=True, steps=2
-    ).processes[1:]
-    messages = [p.communicate(timeout=60)[1] for p in (one.processes[0], other)]
-    assert any("was asked to do something else than rank 0" in text for text in messages), messages
+def test_nodes_that_are_asked_for_different_things_say_so(
+    commands: Callable[..., Commands],
+) -> None:
+    running = commands("--steps", "2", differ=("--dtype", "float64"))
+    messages = [process.communicate(timeout=120)[1] for process in running.processes]
+    assert [process.returncode for process in running.processes] == [1, 1]
+    assert all("was asked to do something else than rank 0" in text for text in messages), messages
 
 
-def _pid_of(parts: Path, *, rank: int, restart: int) -> int:
-    """The process of a rank that has done a few steps."""
-    deadline = time.monotonic() + 90
+def _record_of(parts: Path, rank: int) -> Record:
+    """The record of a rank that has done a few steps."""
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         record = read_record(parts, rank) if parts.is_dir() else None
-        if record is not None and record.restart == restart and len(record.losses) > 1:
-            return int(record.header["pid"])
+        if record is not None and len(record.losses) > 1:
+            return record
         time.sleep(0.05)
-    raise AssertionError("the ranks did not get going within 90 s")
+    raise AssertionError("the ranks did not get going within 120 s")
