@@ -14,7 +14,7 @@ from zerosim_runtime.collectives import Handle
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.zero.buckets import Names
 from zerosim_runtime.zero.channels import Channels
-from zerosim_runtime.zero.rows import Piece, lay_rows
+from zerosim_runtime.zero.rows import Piece, lay_rows, read_rows
 from zerosim_runtime.zero.split import Reduction, Split
 from zerosim_runtime.zero.stage import Share
 from zerosim_runtime.zero.units import label_of
@@ -108,9 +108,7 @@ class Even(Split):
         handle.wait()
         rows = self.memory.tensors[f"gathered.{number}"].view(self.channels.n_ranks, -1)
         for name, start in zip(names, self._starts(names), strict=True):
-            piece = self.pieces[name]
-            flat = rows[:, start : start + piece.row].reshape(-1)
-            parameters[name].copy_(flat[: piece.numel])
+            read_rows(parameters[name], rows[:, start : start + self.pieces[name].row])
         self.memory.drop(f"row.{number}")
         self.memory.drop(f"gathered.{number}")
 

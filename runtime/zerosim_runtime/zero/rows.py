@@ -46,3 +46,12 @@ def lay_rows(rows: torch.Tensor, tensor: torch.Tensor) -> None:
     rows[full:].zero_()
     if rest:
         rows[full, :rest].copy_(flat[full * row :])
+
+
+def read_rows(flat: torch.Tensor, rows: torch.Tensor) -> None:
+    """Write `rows` `[n_ranks, row]`, which may be a view, into the flat tensor without their padding."""
+    row = rows.shape[1]
+    full, rest = divmod(flat.numel(), max(row, 1))
+    flat[: full * row].view(full, row).copy_(rows[:full])
+    if rest:
+        flat[full * row :].copy_(rows[full, :rest])

@@ -8,7 +8,7 @@ from torch import nn
 
 from zerosim.errors import UnknownNameError
 from zerosim_runtime.zero.buckets import Dynamic, Static, Weight, cut
-from zerosim_runtime.zero.rows import lay_rows
+from zerosim_runtime.zero.rows import lay_rows, read_rows
 from zerosim_runtime.zero.units import label_of, unit_of, units_of
 
 WEIGHTS = {
@@ -52,10 +52,15 @@ def test_rows_are_laid_into_a_part_of_a_bucket() -> None:
     lay_rows(bucket[:, 1:], torch.tensor([[1.0, 2, 3], [4, 5, 6]]).t())
 
     assert bucket.tolist() == [[9, 1, 4], [9, 2, 5], [9, 3, 6], [9, 0, 0]]
+    for numel in (6, 5, 1):
+        back = torch.empty(numel)
+        read_rows(back, bucket[:, 1:])
+        assert back.tolist() == [1, 4, 2, 5, 3, 6][:numel]
 
 
 def test_a_parameter_without_elements_has_empty_rows() -> None:
     lay_rows(torch.empty(2, 0), torch.empty(0, 5))
+    read_rows(torch.empty(0), torch.empty(2, 0))
 
 
 class _Net(nn.Module):
