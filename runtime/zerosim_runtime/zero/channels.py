@@ -62,13 +62,15 @@ class Channels:
 def open_channels(device: torch.device, timeout_s: float) -> Channels:
     """Two queues over the ranks of the default process group; all ranks must open theirs together.
 
+    On NCCL if the module is on a GPU.
+
     Raises InputError if there is no process group.
     """
     if not dist.is_initialized():
         raise InputError(
             "there is no process group: call torch.distributed.init_process_group first"
         )
-    backend = "nccl" if device.type == "cuda" and "nccl" in dist.get_backend() else "gloo"
+    backend = "nccl" if device.type == "cuda" else "gloo"
     gather, reduce = communicator(backend, timeout_s), communicator(backend, timeout_s)
     return Channels(dist.get_rank(), dist.get_world_size(), device, gather, reduce)
 

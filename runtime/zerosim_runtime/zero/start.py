@@ -1,7 +1,8 @@
-"""Before training: is the module one we can train? Everyone gets rank 0's module, and it computes in the wanted format."""
+"""Before training: can this module be trained, and is it everyone's? All get rank 0's module, and it computes in the wanted format."""
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import chain
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.utils.hooks import RemovableHandle
 
 from zerosim.errors import InputError
 from zerosim_runtime.zero.channels import Channels
+from zerosim_runtime.zero.options import Options
 
 
 def check(module: nn.Module) -> torch.device:
@@ -27,6 +29,23 @@ def check(module: nn.Module) -> torch.device:
         found = ", ".join(sorted(map(str, devices)))
         raise InputError(f"the parameters lie on {found}: put the module on one device first")
     return devices.pop()
+
+
+def agree(module: nn.Module, options: Options, channels: Channels) -> None:
+    """Raise InputError on all ranks if any has another module, or other options, than rank 0."""
+    known = [(n, p.shape, p.dtype, p.requires_grad) for n, p in module.named_parameters()]
+    known += [(n, b.shape, b.dtype, False) for n, b in module.named_buffers()]
+    digest = sha256(repr((known, options)).encode()).digest()
+    mine = torch.frombuffer(bytearray(digest), dtype=torch.int64).to(channels.device)
+    first = mine.clone()
+    channels.broadcast("agreement", first).wait()
+    differ = torch.tensor([not torch.equal(mine, first)], dtype=torch.int32).to(channels.device)
+    channels.all_reduce("agreement", differ).wait()
+    if n_ranks := int(differ.item()):
+        raise InputError(
+            f"{n_ranks} of {channels.n_ranks} ranks have another module, or other options, than "
+            "rank 0: build the same on all"
+        )
 
 
 @torch.no_grad()

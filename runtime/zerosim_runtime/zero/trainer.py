@@ -27,7 +27,7 @@ from zerosim_runtime.zero.options import Options
 from zerosim_runtime.zero.scale import Scale, scale_of
 from zerosim_runtime.zero.stage import Stage
 from zerosim_runtime.zero.stages import make_stage
-from zerosim_runtime.zero.start import check, compute_in, send_from_first
+from zerosim_runtime.zero.start import agree, check, compute_in, send_from_first
 from zerosim_runtime.zero.states import Owned, own, update
 from zerosim_runtime.zero.units import units_of
 
@@ -187,6 +187,11 @@ def shard(
     options = options or Options()
     named, device = units_of(model, units), check(model)
     channels = open_channels(device, timeout_s)
+    try:
+        agree(model, options, channels)
+    except InputError:
+        channels.close()
+        raise
     memory = Memory(channels.device, poison=options.poison)
     send_from_first(model, channels)
     originals = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}

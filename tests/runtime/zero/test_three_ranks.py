@@ -66,6 +66,15 @@ def test_three_ranks_go_on_from_one_and_one_from_three(
         assert _far(values(trainer), reports[0]["saved"]) < 1e-12
 
 
+def test_ranks_with_other_options_or_modules_are_refused_before_anything_is_sharded(
+    reports: list[dict[str, Any]],
+) -> None:
+    remedy = "have another module, or other options, than rank 0: build the same on all"
+    assert [report["differ"] for report in reports] == [
+        [f"1 of 3 ranks {remedy}", f"2 of 3 ranks {remedy}"]
+    ] * 3
+
+
 def test_when_one_rank_cannot_write_all_say_so(reports: list[dict[str, Any]]) -> None:
     assert [report["failed"].split(":")[0] for report in reports] == [
         "another rank could not go on with the checkpoint",

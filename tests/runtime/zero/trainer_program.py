@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from zerosim.errors import ZerosimError
+from zerosim.errors import InputError, ZerosimError
 from zerosim_runtime.optimizer import Settings
 from zerosim_runtime.zero import Options, Trainer, checkpoint, shard
 
@@ -51,6 +51,10 @@ def main(directory: Path) -> None:
     report["overflow"] = overflow()
     report["saved"] = save(directory / "by-three")
     report["loaded"] = load(directory / "by-one")
+    report["differ"] = [
+        differ(Net(), dist.get_rank()),
+        differ(nn.Linear(1, 1 + dist.get_rank()), 2),
+    ]
     report["failed"] = fail_to_save(directory / "by-three")
     (directory / f"report-{dist.get_rank()}.json").write_bytes(orjson.dumps(report))
     dist.destroy_process_group()
@@ -126,6 +130,15 @@ def load(directory: Path) -> dict[str, list[float]]:
         trainer.load(directory)
         train(trainer, range(3, 6))
         return values(trainer)
+
+
+def differ(net: nn.Module, stage: int) -> str:
+    """Ranks that ask for other things: their options, or their modules."""
+    try:
+        shard(net, Options(max(stage, 1))).close()
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def fail_to_save(directory: Path) -> str:
