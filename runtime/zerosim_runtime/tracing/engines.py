@@ -37,6 +37,7 @@ def watch_for_engine(tracer: Tracer) -> Callable[[], None]:
         look()
 
     hook = register_optimizer_step_post_hook(after_a_step)
+    tracer.watchers.append(look)
     return look
 
 

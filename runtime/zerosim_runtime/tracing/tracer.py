@@ -113,10 +113,12 @@ class Tracer:
         # For this there is room even on a full disk.
         self.ring.say(status, message)
         self.live = False
+        self.file.close()
 
     def abandon(self) -> None:
         """Become the tracer of a forked child: nothing that it does is written down."""
         self.live = False
+        self.file.close()
         self.spans, self.samples, self.lock = [], [], threading.Lock()
         self.ring = Ring(mmap.mmap(-1, len(self.ring.pages)))
 

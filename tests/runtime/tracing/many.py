@@ -1,68 +1,50 @@
-"""Runs scripts as two ranks each, traced and untraced, all from one process that has imported torch.
+"""One of two ranks that run scripts one after the other, plain and traced: torch is imported once.
 
-`python many.py DIRECTORY SCRIPT…`: `DIRECTORY/NAME/traced` gets the records of ranks, and
-`DIRECTORY/NAME/{traced,plain}-RANK.out` what they printed. To import torch once is most of the time
-saved; each rank is a fork, whose `init_process_group` begins the trace as in a process of its own.
+`python many.py RANK PORT DIRECTORY SCRIPT…`: `DIRECTORY/NAME/traced` gets the records of ranks, and
+`DIRECTORY/NAME/{traced,plain}-RANK.out` what they printed. The n-th process group meets at PORT + n.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import runpy
-import socket
 import sys
+from contextlib import redirect_stdout
+from itertools import count
 from pathlib import Path
 
-import torch._dynamo
-import torch.distributed.fsdp
-import torch.distributed.optim  # noqa: F401 - what scripts import is imported once, before the forks
+from zerosim_runtime.tracing.hook import DIRECTORY_VARIABLE
 
-N_RANKS = 2
+PLAIN_ONLY = ("block",)
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-def become_rank(rank: int, port: int, directory: Path, script: str, *, traced: bool) -> None:
-    os.environ.pop("ZEROSIM_TRACE_DIR", None)
+def run(script: str, place: Path, rank: str, port: int, *, traced: bool) -> None:
+    os.environ["MASTER_PORT"] = str(port)
+    how = "traced" if traced else "plain"
     if traced:
-        (directory / "traced").mkdir(parents=True, exist_ok=True)
-        os.environ["ZEROSIM_TRACE_DIR"] = str(directory / "traced")
-    os.environ |= {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(N_RANKS),
-        "LOCAL_WORLD_SIZE": str(N_RANKS),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
-    name = f"{'traced' if traced else 'plain'}-{rank}.out"
-    with (directory / name).open("wb") as output:
-        os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
-    sys.argv = [script]
-    runpy.run_path(script, run_name="__main__")
+        (place / "traced").mkdir(parents=True, exist_ok=True)
+        os.environ[DIRECTORY_VARIABLE] = str(place / "traced")
+    else:
+        os.environ.pop(DIRECTORY_VARIABLE, None)
+    sys.argv = [script, str(place)]
+    with (place / f"{how}-{rank}.out").open("w") as output, redirect_stdout(output):
+        runpy.run_path(script, run_name="__main__")
+    if traced:
+        sys.modules["zerosim_runtime.tracing.rank"].finish("finished", "")
+    gc.collect()
 
 
-def main(directory: Path, scripts: list[str]) -> None:
+def main(rank: str, port: int, directory: Path, scripts: list[str]) -> None:
+    local = {"LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    os.environ |= {"RANK": rank, "WORLD_SIZE": "2", **local}
+    ports = count(port)
     for script in scripts:
         place = directory / Path(script).stem
-        place.mkdir()
-        for traced in (False, True):
-            port = free_port()
-            pids = []
-            for rank in range(N_RANKS):
-                pid = os.fork()
-                if pid == 0:
-                    become_rank(rank, port, place, script, traced=traced)
-                    return
-                pids.append(pid)
-            for pid in pids:
-                os.waitpid(pid, 0)
+        place.mkdir(exist_ok=True)
+        for traced in (False,) if place.name in PLAIN_ONLY else (False, True):
+            run(script, place, rank, next(ports), traced=traced)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])

@@ -1,0 +1,22 @@
+"""One of two ranks whose clocks may be apart: asks rank 1 for its time through a store, and prints the offset."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+
+import torch.distributed as dist
+
+from zerosim_runtime.tracing.offsets import measure
+
+
+def main(rank: int, port: int) -> None:
+    store = dist.TCPStore("127.0.0.1", port, 2, rank == 0, timedelta(seconds=60))
+    found = measure(store, rank, 2, "first")
+    print(found if found is None else [(o.rank, o.offset_ns, o.error_ns) for o in found])  # noqa: T201
+    store.set(f"done/{rank}", "")
+    store.get(f"done/{1 - rank}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
