@@ -44,7 +44,7 @@ def trace_node(
             f"--max-restarts is {max_restarts} beside --node-rank: leave --node-rank out, so that nodes "
             "are numbered as they come, and can come again"
         )
-    directory = _directory(out, rendezvous)
+    directory = node_directory(out, rendezvous)
     address = address_towards(rendezvous)
     write_assignment(assignment, directory)
     node = Node(
@@ -105,7 +105,7 @@ def _named(ranks: list[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(words)}"
 
 
-def _directory(out: Path, rendezvous: Rendezvous) -> Path:
+def node_directory(out: Path, rendezvous: Rendezvous) -> Path:
     """A new directory of this node below `out`. Raises RunError."""
     number = rendezvous.node_rank
     host = re.sub(r"[^A-Za-z0-9.-]", "-", platform.node())[:80]

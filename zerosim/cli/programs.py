@@ -43,16 +43,22 @@ def trace_program(
     steps: str | None,
     extras: tuple[str, ...],
     timeout_s: float,
+    nnodes: int,
+    node_rank: int | None,
+    rendezvous: str | None,
     json: bool,
 ) -> None:
     """Run a program, store what its ranks recorded, and print the summary."""
     launch, command = runtime("tracing.launch"), runtime("tracing.command")
     out = out or run_path(Path("runs"), command.name_of(words))
-    options = launch.Options(nproc, steps, extras, timeout_s)
+    meeting = None
+    if nnodes > 1 or node_rank is not None or rendezvous is not None:
+        meeting = runtime("rendezvous").rendezvous_at(rendezvous, nnodes, node_rank)
+    options = launch.Options(nproc, steps, extras, timeout_s, meeting)
     result = launch.trace_program(words, out, options, log)
     if result is None:
         if json:
-            print_json({"parts": str(launch.parts_of(out))})
+            print_json({"parts": str(out if meeting else runtime("tracing.keeping").parts_of(out))})
         return
     log(f"stored {out}")
     print_summary(summarize(result), json=json)

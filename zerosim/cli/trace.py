@@ -99,6 +99,9 @@ def trace(
                 kineto=kineto, flight_recorder=flight_recorder, nccl_log=nccl_log
             ),
             timeout_s=timeout,
+            nnodes=nnodes,
+            node_rank=node_rank,
+            rendezvous=rendezvous,
             json=json,
         )
         return

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.errors import InputError
+from zerosim_runtime.rendezvous import Rendezvous, address_towards, torchrun_words
 
 _SECRET: Final = re.compile(r"(token|secret|passw|credential|auth|api[-_]?key)", re.IGNORECASE)
 
 
-def command_of(words: Sequence[str], nproc: int) -> list[str]:
+def command_of(words: Sequence[str], nproc: int, rendezvous: Rendezvous | None = None) -> list[str]:
     """The command line of a program: a script or a module is started by torchrun as `nproc` ranks.
 
-    Whatever else there is (torchrun, python, accelerate, deepspeed, srun) is started as it is.
+    With a `rendezvous`, these are the ranks of one node of several. Whatever else there is (torchrun, python, accelerate, deepspeed, srun) is started as it is.
     Raises InputError for a script or a program that there is not.
     """
     if words[0] == "-m" or words[0].endswith(".py"):
@@ -25,7 +26,12 @@ def command_of(words: Sequence[str], nproc: int) -> list[str]:
             raise InputError("-m names no module: give one, as in `-- -m package.train`")
         if words[0] != "-m" and not Path(words[0]).is_file():
             raise InputError(f"no script '{words[0]}': give a file that is there")
-        return [*torchrun(nproc), *words]
+        return [*_torchrun(nproc, rendezvous), *words]
+    if rendezvous is not None:
+        raise InputError(
+            f"'{words[0]}' starts its ranks itself: leave --nnodes, --node-rank and --rendezvous out, "
+            "and tell it"
+        )
     if shutil.which(words[0]) is None:
         raise InputError(f"no program '{words[0]}': give a script (.py), -m MODULE or a command")
     return list(words)
@@ -36,10 +42,13 @@ def starts_ranks(words: Sequence[str]) -> bool:
     return words[0] == "-m" or words[0].endswith(".py")
 
 
-def torchrun(nproc: int) -> list[str]:
-    """The words of torchrun with this Python, for `nproc` ranks of this machine; a Python command line follows."""
+def _torchrun(nproc: int, rendezvous: Rendezvous | None) -> list[str]:
+    """The words of torchrun with this Python; a Python command line follows."""
+    meeting = ["--standalone"]
+    if rendezvous is not None:
+        meeting = torchrun_words(rendezvous, address_towards(rendezvous))
     return [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts=0"),
+        *(sys.executable, "-m", "torch.distributed.run", *meeting, "--max-restarts=0"),
         *(f"--nproc-per-node={nproc}", "--monitor-interval=0.1", "--no-python", sys.executable),
     ]
 

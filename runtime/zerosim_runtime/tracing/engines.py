@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from torch.optim.optimizer import register_optimizer_step_post_hook
-
 from zerosim_runtime.tracing.tracer import Tracer
 
 _CLASSES: Final = (
@@ -27,16 +25,11 @@ def watch_for_engine(tracer: Tracer) -> Callable[[], None]:
     told: list[str] = []
 
     def look(*_: object) -> None:
-        found = detect()
-        if not told and found is not None:
+        found = None if told else detect()
+        if found is not None:
             told.append(found)
             tracer.fact("engine", found)
 
-    def after_a_step(*_: object) -> None:
-        hook.remove()
-        look()
-
-    hook = register_optimizer_step_post_hook(after_a_step)
     tracer.watchers.append(look)
     return look
 

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from zerosim.store import check_place, save_run
 from zerosim_runtime.tracing import hook, rank
 from zerosim_runtime.tracing.collect import collect
+from zerosim_runtime.tracing.keeping import parts_of
 from zerosim_runtime.tracing.log import Log, read_logs
 from zerosim_runtime.tracing.tracer import steps_of
 
@@ -38,7 +39,7 @@ def traced(run: str | os.PathLike[str], steps: str | None = None) -> Iterator[No
     out = Path(run)
     check_place(out)
     steps_of(steps)
-    parts = out.with_name(f"{out.name}.parts").absolute()
+    parts = parts_of(out).absolute()
     parts.mkdir(parents=True, exist_ok=True)
     os.environ[hook.DIRECTORY_VARIABLE] = str(parts)
     if steps is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -19,21 +18,20 @@ import orjson
 
 import zerosim
 from zerosim.errors import RunError, RuntimeFailedError
-from zerosim.store import check_place, save_run
 from zerosim.trace import Trace
 from zerosim_runtime.assignment import LOCK_FILE
 from zerosim_runtime.ending import end
-from zerosim_runtime.tracing.collect import PROGRAM_FILE, collect, read_program
+from zerosim_runtime.rendezvous import Rendezvous, address_towards, interface_of
+from zerosim_runtime.tracing.collect import PROGRAM_FILE, read_program
 from zerosim_runtime.tracing.command import command_of, name_of, starts_ranks, told
 from zerosim_runtime.tracing.hook import DIRECTORY_VARIABLE
+from zerosim_runtime.tracing.keeping import Place, elsewhere, kept, make_place, problem, store
 from zerosim_runtime.tracing.log import read_logs
 from zerosim_runtime.tracing.tracer import steps_of
 from zerosim_runtime.tracing.verdict import OUTPUT_FILE, describe
 from zerosim_runtime.watchdog import TIMEOUT_S, Watchdog
 
 _POLL_S: Final = 0.5
-_RANK_FILES: Final = ("rank-*.jsonl", "rank-*.ring", LOCK_FILE, PROGRAM_FILE)
-"""What a run does not keep once it has been collected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +42,7 @@ class Options:
     steps: str | None = None
     extras: tuple[str, ...] = ()
     timeout_s: float = TIMEOUT_S
+    rendezvous: Rendezvous | None = None
 
 
 def trace_program(
@@ -60,49 +59,52 @@ def trace_program(
     recorded is stored, and no process stays behind.
     """
     steps_of(options.steps)
-    command = command_of(words, options.nproc)
+    command = command_of(words, options.nproc, options.rendezvous)
     if importlib.util.find_spec("torch") is None:
         raise RuntimeFailedError("torch is not installed: pip install torch==2.13.0")
-    check_place(out)
-    directory = _make_parts(out)
+    place = make_place(out, options.rendezvous)
     keep = True
     try:
         program = {"name": name_of(words), "argv": told(words)}
-        (directory / PROGRAM_FILE).write_bytes(orjson.dumps(program))
+        (place.directory / PROGRAM_FILE).write_bytes(orjson.dumps(program))
         progress(f"starting '{' '.join(told(words))}'")
-        environment = _environment(words, directory, options)
-        stored = _trace(command, directory, environment, out, options.timeout_s)
+        environment = _environment(words, place.directory, options)
+        stored = _trace(command, place, environment, options.timeout_s)
         if stored is None:
-            progress(_elsewhere(directory))
+            progress(elsewhere(place))
         keep = stored is None
     except (RuntimeFailedError, KeyboardInterrupt):
-        keep = False
+        keep = place.node
         raise
+    except RunError as error:
+        raise RuntimeFailedError(
+            f"{error}: what the ranks recorded is kept, `zerosim merge {place.directory} -o RUN` reads it"
+        ) from None
     finally:
         if not keep:
-            shutil.rmtree(directory, ignore_errors=True)
+            place.remove()
     return stored
 
 
 def _trace(
-    command: list[str], directory: Path, environment: dict[str, str], out: Path, timeout_s: float
+    command: list[str], place: Place, environment: dict[str, str], timeout_s: float
 ) -> Trace | None:
-    """Run the program and store the run; None if ranks of other nodes are missing."""
-    name = str(read_program(directory)["name"])
+    """Run the program and store the run; None if ranks of other hosts are missing."""
+    name = str(read_program(place.directory)["name"])
     try:
-        code, failure = _run(command, directory, environment, timeout_s)
+        code, failure = _run(command, place.directory, environment, timeout_s)
     except KeyboardInterrupt:
-        stored = _store(directory, out, "it was stopped")
-        raise KeyboardInterrupt(f"stopped{_kept(stored, out)}") from None
+        stored = store(place, "it was stopped")
+        raise KeyboardInterrupt(f"stopped{kept(place, stored)}") from None
     if code and not failure:
-        failure = describe(directory, code, name)
-    if not failure and _elsewhere(directory):
+        failure = describe(place.directory, code, name)
+    if not failure and elsewhere(place):
         return None
-    stored = _store(directory, out, failure or None)
+    stored = store(place, failure or None)
     if failure:
-        raise RuntimeFailedError(f"{failure}{_kept(stored, out)}")
+        raise RuntimeFailedError(f"{failure}{kept(place, stored)}")
     if stored is None:
-        hint = _problem(directory) or "it never called init_process_group, or did nothing after it"
+        hint = problem(place) or "it never called init_process_group, or did nothing after it"
         raise RuntimeFailedError(f"no collective was issued by '{name}': {hint}")
     return stored
 
@@ -181,82 +183,10 @@ def _environment(words: Sequence[str], directory: Path, options: Options) -> dic
     if starts_ranks(words):
         # As torchrun would set it, without its warning.
         defaults["OMP_NUM_THREADS"] = "1"
-        if Path("/sys/class/net/lo").exists():
-            # All ranks are on this machine; its host name may lead anywhere.
-            defaults["GLOO_SOCKET_IFNAME"] = "lo"
+        # A host name may lead anywhere.
+        interface: str | None = "lo" if Path("/sys/class/net/lo").exists() else None
+        if options.rendezvous is not None:
+            interface = interface_of(address_towards(options.rendezvous))
+        if interface is not None:
+            defaults["GLOO_SOCKET_IFNAME"] = interface
     return defaults | os.environ | asked
-
-
-def _make_parts(out: Path) -> Path:
-    """`RUN.parts`, where the ranks write: beside the run, since ranks of other nodes may see it, too.
-
-    It stays if the run cannot be stored, or the launcher is killed. Raises RunError if there is one.
-    """
-    directory = parts_of(out).absolute()
-    try:
-        directory.mkdir(parents=True)
-    except FileExistsError:
-        raise RunError(
-            f"'{directory}' is left from an earlier run: `zerosim merge {directory} -o RUN` reads "
-            "it; remove it, or choose another name with -o"
-        ) from None
-    except OSError as error:
-        raise RunError(f"cannot write '{directory}': {error.strerror}") from None
-    return directory
-
-
-def parts_of(out: Path) -> Path:
-    """Where the ranks of the run `out` write."""
-    return out.with_name(f"{out.name}.parts")
-
-
-def _store(directory: Path, out: Path, failure: str | None) -> Trace | None:
-    """Store what there is; None if no rank recorded anything."""
-    try:
-        collected = collect(directory, failure=failure)
-    except RuntimeFailedError:
-        return None
-    beside = _beside(directory)
-    files = sorted(str(p.relative_to(beside)) for p in beside.rglob("*") if p.is_file())
-    collected.provenance["files"] = files
-    save_run(collected, out, beside)
-    return collected
-
-
-def _beside(directory: Path) -> Path:
-    """A directory of what the run keeps besides its tables: logs, and what other tracers wrote."""
-    beside = directory / "beside"
-    beside.mkdir(exist_ok=True)
-    dropped = {path for pattern in _RANK_FILES for path in directory.glob(pattern)}
-    for path in sorted(directory.iterdir()):
-        if path not in dropped and path != beside:
-            path.rename(beside / path.name)
-    return beside
-
-
-def _elsewhere(directory: Path) -> str:
-    """What to say if ranks have written on other nodes; nothing if all are here."""
-    logs = read_logs(directory)
-    world = max((int(log.header["world_size"]) for log in logs), default=0)
-    if not logs or len(logs) >= world or any(log.status != "finished" for log in logs):
-        return ""
-    here = ", ".join(str(log.rank) for log in logs)
-    return (
-        f"ranks {here} of {world} are in '{directory}': bring what the other nodes have into one "
-        f"directory, and `zerosim merge DIRECTORY -o RUN` makes the run"
-    )
-
-
-def _problem(directory: Path) -> str | None:
-    """The first thing that the tracer could not do."""
-    for place in (directory, directory / "beside"):
-        with suppress(OSError):
-            lines = (place / "tracer.log").read_text(encoding="utf-8").splitlines()
-            return lines[0] if lines else None
-    return None
-
-
-def _kept(stored: Trace | None, out: Path) -> str:
-    if stored is None:
-        return ": no collective had been recorded"
-    return f": what was recorded is kept as the unfinished run '{out}'"

@@ -53,7 +53,7 @@ def begin(directory: Path) -> None:
     _carefully(running, lambda: _note_offsets(running))
     _carefully(running, lambda: running.stops.append(watch_for_engine(tracer)))
     _carefully(running, lambda: running.stops.append(start_extras(tracer)))
-    running.stops.insert(0, session.stop)
+    running.stops.insert(0, functools.partial(_end_session, running))
     _carefully(running, lambda: session.start(tracer))
 
 
@@ -84,6 +84,12 @@ def _leave(running: Running, finished: bool) -> None:
 def _stop(running: Running) -> None:
     while running.stops:
         _carefully(running, running.stops.pop(0))
+
+
+def _end_session(running: Running) -> None:
+    for problem in session.problems():
+        note_problem(running.directory, f"rank {running.tracer.rank}: {problem}")
+    session.stop()
 
 
 def _carefully(running: Running, action: Callable[[], None]) -> None:

@@ -22,6 +22,7 @@ import orjson
 from zerosim.errors import ScenarioError
 from zerosim_runtime.records import Offset
 from zerosim_runtime.ring import Ring, open_ring
+from zerosim_runtime.tracing.hook import note_problem
 from zerosim_runtime.tracing.spans import Span
 
 Steps = tuple[int, int]
@@ -77,7 +78,11 @@ class Tracer:
             self.write(step=[step, start_ns, end_ns])
         self.flush()
         for watcher in tuple(self.watchers) if self.live else ():
-            watcher(step)
+            try:
+                watcher(step)
+            except Exception as error:  # noqa: BLE001 - the program goes on, whatever they cannot do
+                self.watchers.remove(watcher)
+                note_problem(self.directory, f"rank {self.rank}: {type(error).__name__}: {error}")
 
     def loss(self, step: int, value: float) -> None:
         """Note the loss of a step."""
