@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Final, Protocol
 
 from zerosim.kinds import Kind
 
@@ -42,3 +43,27 @@ def labelled(label: Label) -> Iterator[None]:
 def current_label() -> Label:
     """The label that a collective issued now bears."""
     return _current.get()
+
+
+class StepListener(Protocol):
+    """Who wants to know when an optimizer that is not torch's steps."""
+
+    def began(self, optimizer: object) -> None:
+        """It begins to update parameters."""
+
+    def ended(self) -> None:
+        """It has updated them."""
+
+
+step_listeners: Final[list[StepListener]] = []
+"""Those of this process; empty if nobody traces."""
+
+
+@contextmanager
+def stepping(optimizer: object) -> Iterator[None]:
+    """Inside, an optimizer of one's own updates parameters, as torch's tell by their hooks."""
+    for listener in step_listeners:
+        listener.began(optimizer)
+    yield
+    for listener in step_listeners:
+        listener.ended()

@@ -20,6 +20,7 @@ from zerosim.errors import InputError
 from zerosim_runtime.guard import Guard, open_guard
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.optimizer import Settings
+from zerosim_runtime.tracing.labels import stepping
 from zerosim_runtime.zero.channels import Channels, open_channels
 from zerosim_runtime.zero.checkpoint import State, load, save
 from zerosim_runtime.zero.norm import clip_factor, global_norm
@@ -88,8 +89,9 @@ class Trainer:
         rows = [row for row in gradients.values() if row is not None]
         norm = self._norm(rows)
         skipped = self.scale is not None and norm is not None and not math.isfinite(norm)
-        if not skipped:
-            self._update(gradients, self._factor(norm))
+        with stepping(self):
+            if not skipped:
+                self._update(gradients, self._factor(norm))
         self.stage.refresh()
         if self.scale is not None:
             self.scale.after(overflow=skipped)
