@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from datetime import timedelta
 
-import torch.distributed as dist
+from torch._C._distributed_c10d import TCPStore
 
 from zerosim_runtime.tracing.offsets import measure
 
 
 def main(rank: int, port: int) -> None:
-    store = dist.TCPStore("127.0.0.1", port, 2, rank == 0, timedelta(seconds=60))
+    store = TCPStore("127.0.0.1", port, 2, rank == 0, timedelta(seconds=60))
     found = measure(store, rank, 2, "first")
     print(found if found is None else [(o.rank, o.offset_ns, o.error_ns) for o in found])  # noqa: T201
     store.set(f"done/{rank}", "")

@@ -39,7 +39,13 @@ def rank(directory: Path, number: int, **header: Any) -> Tracer:
 
 
 def reduce(at_ns: int, seq: int, **fields: Any) -> Span:
-    span = {"step": 1, "elements": 100, "nbytes": 400, "unit": "blocks.0", "group": "world"}
+    span: dict[str, Any] = {
+        "step": 1,
+        "elements": 100,
+        "nbytes": 400,
+        "unit": "blocks.0",
+        "group": "world",
+    }
     return Span("all_reduce", "AR0", "world", at_ns, at_ns, at_ns + 10, seq=seq, **(span | fields))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread, current_thread
 
 import pytest
-import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore
 
 from zerosim_runtime.records import Offset
 from zerosim_runtime.tracing import offsets
@@ -26,7 +26,7 @@ AHEAD = ("unshare", "--time", "--monotonic", "1000", "--boottime", "1000", "--fo
 
 def asked(ahead_ns: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Offset, ...] | None]:
     """What ranks 0, 1 and 2 get, as threads; 1 and 2 share a clock that is so far ahead."""
-    store = dist.HashStore()
+    store = HashStore()
     found: list[tuple[Offset, ...] | None] = [(), (), ()]
 
     def one(rank: int) -> None:
