@@ -14,6 +14,7 @@ _TOLD: Final = frozenset(
     {
         *("shape", "dtype", "device", "layout", "requires_grad", "grad", "is_leaf", "ndim"),
         *("size", "dim", "numel", "nelement", "is_floating_point", "element_size", "__len__"),
+        *("register_hook", "register_post_accumulate_grad_hook"),
     }
 )
 
@@ -24,6 +25,9 @@ class Absent(nn.Parameter):
     torch does not check that memory is there: some kernels would read beyond it and end the process.
     """
 
+    def __repr__(self) -> str:  # type: ignore[override] # torch's takes contents to print
+        return f"<{getattr(self, 'absent_from', 'a parameter')}, not gathered>"
+
     @classmethod
     def __torch_function__(
         cls,
@@ -33,17 +37,17 @@ class Absent(nn.Parameter):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - whatever torch's function gives
         """Let through what only asks about the parameter. Raises RuntimeFailedError for the rest."""
-        asked = func.__name__
+        asked, changes = func.__name__, func.__name__ == "__set__"
         if asked in ("__get__", "__set__"):
             asked = getattr(getattr(func, "__self__", None), "__name__", asked)
-        if asked in _TOLD:
+        if asked == "grad" or (asked in _TOLD and not changes):
             with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001 - torch's documented way
                 return func(*args, **(kwargs or {}))
         absent: Any = next((each for each in args if isinstance(each, Absent)), None)
         named = getattr(absent, "absent_from", "a parameter")
         raise RuntimeFailedError(
-            f"{named} is not gathered where '{asked}' uses it: call its unit, not its parts, "
-            "or name other units"
+            f"{named} is not gathered where '{asked}' uses it: call its unit, not its parts, or name "
+            "other units; outside the forward use trainer.whole() or trainer.save()"
         )
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
+from torch import nn
+
+_OWN: Final = frozenset(vars(nn.Module()))
+"""The attributes that torch itself gives to a module."""
 
 
 def tensors_in(value: object) -> Iterator[torch.Tensor]:
@@ -35,3 +39,11 @@ def replaced(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(replaced(each, change) for each in value))
     return value
+
+
+def tensors_left(module: nn.Module) -> Iterator[torch.Tensor]:
+    """Tensors that a forward has left in attributes (an auxiliary loss), not parameters or buffers."""
+    for part in module.modules():
+        for name, value in vars(part).items():
+            if name not in _OWN:
+                yield from tensors_in(value)

@@ -36,7 +36,7 @@ from zerosim_runtime.zero.channels import Channels
 from zerosim_runtime.zero.groups import groups_of
 from zerosim_runtime.zero.holding import Holding, hold
 from zerosim_runtime.zero.identity import behind_identity
-from zerosim_runtime.zero.nested import replaced, tensors_in
+from zerosim_runtime.zero.nested import replaced, tensors_in, tensors_left
 from zerosim_runtime.zero.options import Options
 from zerosim_runtime.zero.stage import Share, Stage
 from zerosim_runtime.zero.units import ROOT
@@ -214,15 +214,15 @@ class Sharded(Stage):
         return output
 
     def _watch(self, call: Call, output: object) -> None:
-        """Be told when the backward comes to this call."""
+        """Be told when the backward comes to this call, by its outputs or by what it left in attributes."""
         tensors = list(tensors_in(output))
         if not tensors and output is not None and call.unit.pieces:
             raise InputError(
                 f"unit '{call.unit.name}' returns a {type(output).__name__}: "
                 "return tensors, or tuples, lists, dicts or dataclasses of them"
             )
-        for tensor in tensors:
-            if tensor.requires_grad:
+        for tensor in (*tensors, *tensors_left(call.unit.group.module)):
+            if tensor.requires_grad and not tensor.is_leaf:
                 call.differentiated = True
                 tensor.register_hook(partial(self._before_backward, call))
 

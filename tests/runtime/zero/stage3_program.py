@@ -11,9 +11,8 @@ import orjson
 import torch
 import torch.distributed as dist
 
-from tests.runtime.zero.stage3_cases import Case, cases, train_plainly, train_sharded
+from tests.runtime.zero.stage3_cases import Case, cases_of, train_plainly, train_sharded
 from tests.runtime.zero.stage3_order import WANTED, real
-from tests.runtime.zero.stage3_refusals import REFUSALS
 from zerosim_runtime.collectives import start_group
 
 
@@ -32,11 +31,9 @@ def main(directory: Path) -> None:
     start_group(60)
     n_ranks = dist.get_world_size()
     report: dict[str, Any] = {
-        "cases": {c.name: asdict(judge(c)) for c in cases() if n_ranks < 4},
+        "cases": {c.name: asdict(judge(c)) for c in cases_of(n_ranks)},
         "orders": {wanted.name: asdict(real(wanted)) for wanted in WANTED},
     }
-    if n_ranks == 2:
-        report["refusals"] = {name: refused() for name, refused in REFUSALS.items()}
     (directory / f"report-{dist.get_rank()}.json").write_bytes(orjson.dumps(report))
     dist.destroy_process_group()
 

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.runtime.zero.stage3_cases import case, cases
-from tests.runtime.zero.stage3_order import WANTED, Wanted, simulated
+from tests.runtime.zero.stage3_cases import FEW, case, cases
+from tests.runtime.zero.stage3_order import WANTED, Wanted, real, simulated
 from tests.runtime.zero.stage3_program import judge
 from zerosim_runtime.launch import run_ranks
 
@@ -51,12 +51,19 @@ def test_two_ranks_equal_plain_averaging_bit_by_bit(reports: Launch, name: str) 
 
 
 @pytest.mark.runtime
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FEW)
 def test_three_ranks_equal_plain_averaging_in_float64(reports: Launch, name: str) -> None:
     for report in reports(3):
         verdict = report["cases"][name]
         assert verdict["loss_error"] < 1e-12
         assert verdict["parameter_error"] < 1e-12
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("wanted", WANTED, ids=lambda wanted: wanted.name)
+def test_one_rank_issues_what_the_plan_lists(wanted: Wanted) -> None:
+    seen, expected = real(wanted), simulated(wanted, 1)
+    assert (seen.order, seen.elements) == (expected.order, expected.elements)
 
 
 @pytest.mark.runtime
