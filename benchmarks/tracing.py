@@ -52,7 +52,7 @@ def ddp(model: nn.Module) -> nn.Module:
 
 def fsdp2(model: nn.Module) -> nn.Module:
     """Each block is gathered by itself."""
-    mesh = _dist.init_device_mesh("cpu", (RANKS,))
+    mesh = _dist.init_device_mesh("cpu", (dist.get_world_size(),))
     for child in model.children():
         torch.distributed.fsdp.fully_shard(child, mesh=mesh)
     torch.distributed.fsdp.fully_shard(model, mesh=mesh)
@@ -139,7 +139,8 @@ def main() -> int:
                 rank(number, directory)
                 os._exit(0)
             pids.append(pid)
-        if any([os.waitpid(pid, 0)[1] for pid in pids]):
+        codes = [os.waitpid(pid, 0)[1] for pid in pids]
+        if any(codes):
             return 1
         found = orjson.loads((directory / "found.json").read_bytes())
     print(f"load {os.getloadavg()[0]:.1f}")

@@ -19,7 +19,7 @@ from typing import Any, Final
 import torch.distributed as dist
 from torch import nn
 
-from zerosim_runtime.tracing.models import Models, units_of_names
+from zerosim_runtime.tracing.models import Models
 from zerosim_runtime.tracing.units import clean
 
 _DEPTH: Final = 80
@@ -129,12 +129,13 @@ class Callers:
 
 def _above() -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the only way
-    ours = frame.f_globals.get("__package__") if frame else None
+    ours = __package__
+    while frame is not None and frame.f_globals.get("__package__") == ours:
+        frame = frame.f_back
     for _ in range(_DEPTH):
         if frame is None:
             return
-        if frame.f_globals.get("__package__") != ours:
-            yield frame
+        yield frame
         frame = frame.f_back
 
 
@@ -147,16 +148,16 @@ def _hooked(frame: FrameType, models: Models) -> Found | None:
         return None
     wanted = {id(parameter) for parameter in bucket.parameters()}
     names = [name for name, parameter in models.parameters() if id(parameter) in wanted]
-    return Found(units_of_names(reversed(names), models.units), bucket.index())
+    return Found(models.units_of_paths(reversed(names)), bucket.index())
 
 
 def _paths(path: str, models: Models) -> str:
     """FSDP2 names a group of several modules by all of their paths."""
-    return units_of_names(path.split(", "), models.units) if ", " in path else clean(path)
+    return models.units_of_paths(path.split(", ")) if ", " in path else clean(path)
 
 
 def _units_of(parameters: Any, models: Models) -> str | None:  # noqa: ANN401 - whatever the frame has
     several = parameters if isinstance(parameters, list | tuple) else [parameters]
     wanted = {id(each) for each in several}
     names = [name for name, parameter in models.parameters() if id(parameter) in wanted]
-    return units_of_names(names, models.units) if names else None
+    return models.units_of_paths(names) if names else None

@@ -28,13 +28,19 @@ class Place:
 
 @dataclass(slots=True)
 class Models:
-    """What is known of all modules that have run, by id. `scanned`: pointers of parameters, by step."""
+    """What is known of all modules that have run, by id.
+
+    `pointers`: the units of parameters and gradients by where they lie, as of the step `scanned`;
+    `held` are the parameters by unit, and `known_units` the units of paths that were asked for.
+    """
 
     places: dict[int, Place] = field(default_factory=dict)
     roots: list[weakref.ref[nn.Module]] = field(default_factory=list)
     units: dict[str, None] = field(default_factory=dict)
     pointers: dict[int, str] = field(default_factory=dict)
     scanned: int | None = -1
+    known_units: dict[str, str] = field(default_factory=dict)
+    held: list[tuple[str, weakref.ref[nn.Parameter]]] = field(default_factory=list)
 
     def place(self, module: nn.Module) -> Place:
         """Where a module that is about to run stands; an unknown one is a model of its own."""
@@ -50,7 +56,14 @@ class Models:
 
     def unit_of_path(self, path: str) -> str:
         """The unit of a module or parameter of that path."""
-        return unit_of(clean(path), self.units)
+        unit = self.known_units.get(path)
+        if unit is None:
+            unit = self.known_units[path] = unit_of(clean(path), self.units)
+        return unit
+
+    def units_of_paths(self, paths: Iterable[str]) -> str:
+        """The units of several modules or parameters, as one name."""
+        return joined(self.unit_of_path(path) for path in paths)
 
     def unit_of_tensor(self, tensor: torch.Tensor, step: int | None) -> str | None:
         """The unit(s) of a parameter, a gradient, or a buffer that parameters are views of."""
@@ -78,6 +91,7 @@ class Models:
         else:
             self.roots.append(weakref.ref(root))
             self.units |= dict.fromkeys(units.values())
+            self.known_units.clear()
         inside = dict(held.named_modules())
         for name, module in inside.items():
             path = f"{prefix}{clean(name)}".rstrip(".")
@@ -88,6 +102,7 @@ class Models:
         unit = units.get(id(root))
         place = Place(weakref.ref(root), prefix.rstrip("."), unit, root=trained)
         self.places[id(root)] = place
+        self.held = [(self.unit_of_path(n), weakref.ref(p)) for n, p in self.parameters()]
         return place
 
     def _living(self, held: nn.Module) -> bool:
@@ -99,19 +114,13 @@ class Models:
 
     def _scan(self) -> None:
         found: dict[int, list[str]] = {}
-        for name, parameter in self.parameters():
-            unit = unit_of(name, self.units)
-            for tensor in (parameter, parameter.grad):
+        for unit, reference in self.held:
+            parameter = reference()
+            for tensor in () if parameter is None else (parameter, parameter.grad):
                 if tensor is not None and tensor.layout is torch.strided:
                     found.setdefault(_pointer(tensor), []).append(unit)
                     found.setdefault(_storage(tensor), []).append(unit)
         self.pointers = {pointer: joined(units) for pointer, units in found.items()}
-
-
-def units_of_names(names: Iterable[str], units: Iterable[str]) -> str:
-    """The units of several parameters, as one name."""
-    known = tuple(units)
-    return joined(unit_of(clean(name), known) for name in names)
 
 
 def _pointer(tensor: torch.Tensor) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from zerosim_runtime.tracing.models import units_of_names
+from zerosim_runtime.tracing.models import Models
 
 _READY: Final = "prev_iteration_grad_ready_order_indices"
 Parameter = tuple[str, int, torch.dtype]
@@ -32,6 +32,7 @@ class Reducer:
     left: list[Parameter] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)
     rebuilt: bool = False
+    order: list[Parameter] = field(default_factory=list)
 
     def refresh(self) -> None:
         """Learn in which order the parameters will be ready; a forward has just ended."""
@@ -41,15 +42,16 @@ class Reducer:
         record: dict[str, Any] = replica._get_ddp_logging_data()  # noqa: SLF001 - torch has no public way
         known = str(record.get("rebuilt_per_bucket_param_indices", ""))
         self.rebuilt = bool(known)
-        self.ready = _numbers(known or str(record.get(_READY, "")))
+        ready = _numbers(known or str(record.get(_READY, "")))
+        if ready != self.ready or not self.order:
+            self.ready, self.order = ready, self._order(replica)
 
     def take(self, tensor: torch.Tensor, graph: int) -> tuple[int, list[str]] | None:
         """The number and the parameters of the bucket that `tensor` is; None if it is none of this one."""
         if graph != self.graph:
-            order = self._order()
-            if not _run(order, tensor):
+            if not _run(self.order, tensor):
                 return None
-            self.graph, self.bucket, self.left = graph, 0, order
+            self.graph, self.bucket, self.left = graph, 0, self.order
         run = _run(self.left, tensor)
         if not run:
             return None
@@ -58,10 +60,7 @@ class Reducer:
         self.bucket += 1
         return self.bucket - 1, run
 
-    def _order(self) -> list[Parameter]:
-        replica = self.replica()
-        if replica is None:
-            return []
+    def _order(self, replica: DistributedDataParallel) -> list[Parameter]:
         ignored: set[str] = getattr(replica, "parameters_to_ignore", set())
         own = [
             (name, parameter.numel(), parameter.dtype)
@@ -86,13 +85,13 @@ class Reducers:
             known = self.made[id(replica)] = Reducer(weakref.ref(replica))
         known.refresh()
 
-    def take(self, tensor: torch.Tensor, units: dict[str, None]) -> tuple[int | None, str] | None:
+    def take(self, tensor: torch.Tensor, models: Models) -> tuple[int | None, str] | None:
         """Bucket and unit(s) of a tensor that a reducer reduces; None if there is no reducer."""
         graph = int(torch._C._current_graph_task_id())  # noqa: SLF001 - torch has no public way
         for reducer in self.made.values():
             taken = reducer.take(tensor, graph)
             if taken is not None:
-                return taken[0], units_of_names(taken[1], units)
+                return taken[0], models.units_of_paths(taken[1])
         # The bitmap of used parameters, or a bucket that nobody can tell the parts of.
         return (None, "") if self.made else None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, Final
 
 from zerosim.errors import TraceFileError
@@ -35,10 +36,11 @@ class Span:
 
     def line(self) -> dict[str, Any]:
         """The line of JSON that says it."""
-        return {"span": astuple(self)}
+        return {"span": _values(self)}
 
 
 _WIDTH: Final = len(fields(Span))
+_values: Final = attrgetter(*(field.name for field in fields(Span)))
 
 
 def span_of(values: list[Any]) -> Span:

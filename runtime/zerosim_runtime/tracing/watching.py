@@ -129,7 +129,7 @@ class Watcher:
         backward = in_backward()
         found = self.callers.find(backward=backward)
         if found.reducer and asked.tensor is not None:
-            taken = self.reducers.take(asked.tensor, self.models.units)
+            taken = self.reducers.take(asked.tensor, self.models)
             if taken is not None:
                 return taken
         if found.unit is not None and backward and asked.kind in _REDUCING:
