@@ -44,7 +44,8 @@ class Reducer:
         self.rebuilt = bool(known)
         ready = _numbers(known or str(record.get(_READY, "")))
         if ready != self.ready or not self.order:
-            self.ready, self.order = ready, self._order(replica)
+            self.ready = ready
+            self.order = self._order(replica)
 
     def take(self, tensor: torch.Tensor, graph: int) -> tuple[int, list[str]] | None:
         """The number and the parameters of the bucket that `tensor` is; None if it is none of this one."""
