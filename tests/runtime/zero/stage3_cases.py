@@ -142,6 +142,7 @@ def train_sharded(case: Case, dtype: torch.dtype, stage: int = 3) -> Trained:
         **{
             "stage": stage,
             "dtype": case.narrow,
+            "guard": False,
             "poison": True,
             "settings": Settings(lr=LR),
             **case.options,
