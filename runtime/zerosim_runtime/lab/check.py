@@ -57,6 +57,11 @@ def look() -> Machine:
     )
 
 
+def obstacle() -> str | None:
+    """What stands against network namespaces here; None: nothing."""
+    return _lab(_TRIED)[1]
+
+
 def _lab(shape: Shape) -> tuple[str, str | None]:
     try:
         with open_lab(shape) as lab:

@@ -5,23 +5,19 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
-from zerosim.scenario import Scenario
+from zerosim.scenario import Scenario, plan_of
 from zerosim.trace import SAMPLES, Trace, make_trace
 from zerosim_runtime.agents import Node
 from zerosim_runtime.lab.counters import Count, Counter, Reading, between, counting
 from zerosim_runtime.lab.expected import expected
 from zerosim_runtime.lab.links import UPLINK, Lab, congestion_control, open_lab
-from zerosim_runtime.lab.shape import PORT, Shape
+from zerosim_runtime.lab.shape import PORT, Shape, patience_s, payload_share
 from zerosim_runtime.launch import Progress, measure, prepare, program, working_directory
 from zerosim_runtime.rendezvous import Rendezvous
-
-_TCP_BYTES: Final = 52
-"""Headers of IP and TCP, with time stamps."""
-_ETHERNET_BYTES: Final = 14
 
 
 def run_lab(
@@ -54,17 +50,17 @@ def run_lab(
             out,
             progress,
             finish=lambda trace: with_links(trace, shape, counter),
+            timeout_s=patience_s(plan_of(Scenario.from_dict(asked.scenario)), shape),
         )
 
 
 def machine_of(shape: Shape) -> dict[str, Any]:
     """The cluster section of a lab: what a program gets of a link once packets have their headers."""
-    share = (shape.mtu - _TCP_BYTES) / (shape.mtu + _ETHERNET_BYTES)
     return {
         "name": "cpu-gloo",
         "world_size": shape.world_size,
         "ranks_per_node": shape.ranks_per_node,
-        "inter_busbw": shape.inter * share,
+        "inter_busbw": shape.inter * payload_share(shape.mtu),
         **({} if shape.intra is None else {"intra_busbw": shape.intra}),
         **({} if not shape.latency_s else {"inter_hop_s": shape.latency_s}),
     }

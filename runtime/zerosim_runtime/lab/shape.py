@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from zerosim.errors import InputError
+from zerosim.plan import Plan
+from zerosim_runtime.watchdog import TIMEOUT_S
 
 MAX_NODES: Final = 64
 MAX_RANKS_PER_NODE: Final = 64
 MTU: Final = 1500
 PORT: Final = 29500
 """Where the agents meet; a lab's first node has all ports to itself."""
+_TCP_BYTES: Final = 52
+"""Headers of IP and TCP, with time stamps."""
+_ETHERNET_BYTES: Final = 14
+_PATIENCE: Final = 4
 _RATE: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<unit>[A-Za-z/]+)")
 _DELAY: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<unit>us|ms|s)")
 _SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -62,6 +68,18 @@ class Shape:
     def address(self, node: int) -> str:
         """The address of a node."""
         return f"10.0.0.{node + 1}"
+
+
+def payload_share(mtu: int) -> float:
+    """Of the bytes on a link, those that a program sent: 1448/1514 for packets of 1500 bytes."""
+    return (mtu - _TCP_BYTES) / (mtu + _ETHERNET_BYTES)
+
+
+def patience_s(plan: Plan, shape: Shape) -> float:
+    """How long nothing may move before a run counts as hung: several times its largest collective."""
+    largest = max((op.nbytes or 0 for op in plan.ops), default=0)
+    rate = min(shape.inter, shape.intra or shape.inter)
+    return max(TIMEOUT_S, _PATIENCE * 2 * largest / rate)
 
 
 def rate_of(text: str, option: str = "--inter") -> float:

@@ -121,7 +121,7 @@ def running(lab_possible: None, tmp_path: Path) -> Iterator[Running]:
 
 
 def _ranks_of(temporary: Path) -> list[int]:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline:
         for directory in temporary.glob("zerosim-*"):
             records = [read_record(directory, rank) for rank in range(2)]
@@ -129,7 +129,7 @@ def _ranks_of(temporary: Path) -> list[int]:
             if len(found) == 2:
                 return [int(record.header["pid"]) for record in found]
         time.sleep(0.1)
-    raise AssertionError("the ranks did not get going within 90 s")
+    raise AssertionError("the ranks did not get going within 180 s")
 
 
 def _name(pid: int) -> str:

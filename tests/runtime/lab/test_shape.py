@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from zerosim.errors import InputError
+from zerosim.scenario import load_scenario, plan_of
 from zerosim_runtime.lab.run import machine_of
-from zerosim_runtime.lab.shape import Shape, delay_of, format_rate, rate_of
+from zerosim_runtime.lab.shape import Shape, delay_of, format_rate, patience_s, rate_of
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,11 @@ def test_the_simulated_machine_has_what_is_left_of_a_link_after_headers() -> Non
     assert machine["inter_busbw"] == pytest.approx(25e6 * 1448 / 1514)
     assert machine["inter_hop_s"] == 1e-3
     assert "intra_busbw" not in machine
+
+
+def test_slow_links_are_waited_for_and_not_taken_for_hung() -> None:
+    """Eight times the lesson's largest collective at 1 Mbit/s; 20 s where the link is fast."""
+    plan = plan_of(load_scenario("lesson-zero3", ["world_size=2"]))
+    largest = max(op.nbytes or 0 for op in plan.ops)
+    assert patience_s(plan, Shape(2, 1, rate_of("1Mbit"))) == pytest.approx(8 * largest / 125e3)
+    assert patience_s(plan, Shape(2, 1, rate_of("1Gbit"))) == 20
