@@ -3,7 +3,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 .DEFAULT_GOAL := help
 
-.PHONY: help setup app test check fix golden bench docs accuracy ablation examples equality e2e
+.PHONY: help setup app test check fix golden bench docs accuracy ablation examples equality proof e2e
 
 help: ## print this list
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 10
@@ -66,6 +66,10 @@ examples: setup ## make the example runs inside the package anew
 equality: setup ## run the real engines beside the plans, and write docs/equality.md anew
 	OMP_NUM_THREADS=1 PYTHONPATH=runtime $(PY) -m zerosim_runtime.equality --report docs/equality.md
 	OMP_NUM_THREADS=1 PYTHONPATH=runtime $(PY) -m zerosim_runtime.equality.memory --report docs/equality-memory.md
+
+proof: setup ## train every case of the ZeRO library beside DDP, 20 steps on 1 to 4 ranks: it takes a quarter of an hour
+	OMP_NUM_THREADS=1 PYTHONPATH=runtime $(PY) -m zerosim_runtime.zero.proof
+	OMP_NUM_THREADS=1 PYTHONPATH=runtime $(PY) -m zerosim_runtime.zero.proof.oracle
 
 e2e: setup ## only the browser journeys
 	$(PY) -m pytest -q -m e2e

@@ -42,7 +42,9 @@ def main(directory: Path) -> int:
         joining = ring.issue(EVERYONE, 0, Kind.BARRIER.value, JOINING, time.perf_counter_ns())
         start_group(assignment.timeout_s)
         ring.end(joining, time.perf_counter_ns())
-        recorder = open_rank(directory, backend, poison=assignment.poison, ring=ring)
+        recorder = open_rank(
+            directory, backend, poison=assignment.poison, rss=assignment.rss, ring=ring
+        )
     except BaseException as error:  # noqa: BLE001 - whatever it is, the ring must say so
         return _failed(ring.say, error)
     before_end[:] = [partial(recorder.close, "terminated")]

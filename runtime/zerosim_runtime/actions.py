@@ -9,7 +9,7 @@ import torch
 
 from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import Kind
-from zerosim.plan import Allocation, Op
+from zerosim.plan import Op
 from zerosim.schedules import bucket as share
 from zerosim_runtime import averaging
 from zerosim_runtime.layout import Lane, Slot
@@ -78,68 +78,79 @@ def _place(rank: Rank, lane: Lane, slot: Slot) -> torch.Tensor:
 
 
 def _reduce_scatter(rank: Rank, op: Op) -> None:
-    """Leave this rank its row of the bucket; what an earlier micro-batch left is added to."""
+    """Leave this rank its row of the bucket; what an earlier micro-batch left is part of the sum."""
     lane = _lane(rank.layout.gradients, op)
     bucket = rank.memory.tensors[lane.buffer]
     if op.allocates:
         shard = rank.memory.new(op.allocates[0], lane.row, rank.grad_dtype)
-        issue(rank, op, shard, bucket, lambda: None)
     else:
-        extra, key = _workspace(rank, op, "sum", lane.row, rank.grad_dtype)
-
-        def add() -> None:
-            rank.memory.tensors[lane.reduced].add_(extra)
-            rank.memory.drop(key)
-
-        issue(rank, op, extra, bucket, add)
+        settle(rank, tuple(p.op.id for p in rank.pending if p.op.bucket == op.bucket))
+        shard = rank.memory.tensors[lane.reduced]
+        bucket.view(rank.layout.shards, lane.row)[rank.weights.rank].add_(shard)
+    issue(rank, op, shard, bucket, lambda: None)
     for freed in op.frees:
         # The collective keeps the bucket until it has ended; only our name for it goes.
         rank.memory.drop(freed)
 
 
 def _all_gather(rank: Rank, op: Op) -> None:
-    if op.allocates:
+    if op.bucket is None:
         _gather_unit(rank, op)
     else:
         _gather_bucket(rank, op)
 
 
 def _gather_unit(rank: Rank, op: Op) -> None:
-    """Bring a unit's parameters to life; rows arrive by rank, then each parameter is put together."""
+    """Bring a unit's parameters to life; rows arrive by rank, and are copied once they are wanted."""
     unit = rank.layout.units.index(str(op.unit))
-    rank.memory.refill(op.allocates[0], rank.weights.whole[unit])
+    gathered, through = op.allocates
+    rank.memory.refill(gathered, rank.weights.whole[unit])
     source = rank.weights.shards[unit]
-    shards = rank.layout.shards
-    rows, key = _workspace(rank, op, "rows", shards * source.numel(), source.dtype)
+    rows = rank.memory.new(through, rank.layout.shards * source.numel(), source.dtype)
+    issue(rank, op, rows, source, lambda: None)
 
-    def put_together() -> None:
-        for piece in rank.layout.pieces[unit]:
-            arrived = rows.view(shards, -1)[:, piece.offset : piece.offset + piece.row]
-            rank.weights.region(piece).view(shards, piece.row).copy_(arrived)
-        rank.memory.drop(key)
 
-    issue(rank, op, rows, source, put_together)
+def _copy(rank: Rank, op: Op) -> None:
+    """Put a gathered unit's parameters together; what the op frees are its rows."""
+    if rank.layout.in_place:
+        averaging.copy_back(rank, op)
+        return
+    row = rank.recorder.begin(op.id)
+    settle(rank, op.after)
+    row.start = rank.recorder.moment()
+    unit, shards = rank.layout.units.index(str(op.unit)), rank.layout.shards
+    (key,) = op.frees
+    rows = rank.memory.tensors[key].view(shards, -1)
+    for piece in rank.layout.pieces[unit]:
+        arrived = rows[:, piece.offset : piece.offset + piece.row]
+        rank.weights.region(piece).view(shards, piece.row).copy_(arrived)
+    row.end = rank.recorder.moment()
+    rank.memory.drop(key)
 
 
 def _gather_bucket(rank: Rank, op: Op) -> None:
-    """After the update: every rank's rows of the parameters, back into the whole parameters."""
+    """After the update: every rank's rows of the parameters, back into the whole parameters.
+
+    What the op frees are buffers of gathers, perhaps its own, that must have ended.
+    """
     lane = _lane(rank.layout.gathers, op)
     dtype, shards = rank.weights.whole[0].dtype, rank.layout.shards
-    source, source_key = _workspace(rank, op, "own", lane.row, dtype)
-    source.zero_()
+    through, given = op.allocates
+    rows = rank.memory.new(through, shards * lane.row, dtype)
+    source = rank.memory.new(given, lane.row, dtype, zero=True)
     for slot in lane.slots:
         own = rank.weights.own(slot.piece)
         source[slot.offset : slot.offset + own.numel()].copy_(own)
-    rows, key = _workspace(rank, op, "rows", shards * lane.row, dtype)
 
     def put_together() -> None:
         for slot in lane.slots:
             arrived = rows.view(shards, -1)[:, slot.offset : slot.offset + slot.piece.row]
             rank.weights.region(slot.piece).copy_(arrived.reshape(-1)[: slot.piece.numel])
-        rank.memory.drop(key)
-        rank.memory.drop(source_key)
 
     issue(rank, op, rows, source, put_together)
+    settle(rank, (op.id,) if through.key in op.frees else op.after)
+    for key in op.frees:
+        rank.memory.drop(key)
 
 
 def _optimizer(rank: Rank, op: Op) -> None:
@@ -160,15 +171,6 @@ def _optimizer(rank: Rank, op: Op) -> None:
     rank.gradients.clear()
 
 
-def _workspace(
-    rank: Rank, op: Op, use: str, elements: int, dtype: torch.dtype
-) -> tuple[torch.Tensor, str]:
-    """Memory of which the plan knows nothing: the rows of a collective before they are put in place."""
-    key = f"workspace.{use}.{op.id}"
-    nbytes = elements * dtype.itemsize
-    return rank.memory.new(Allocation(key, "workspace", nbytes), elements, dtype), key
-
-
 def _lane(lanes: tuple[Lane, ...], op: Op) -> Lane:
     return next(lane for lane in lanes if lane.bucket.index == op.bucket)
 
@@ -178,7 +180,7 @@ _ACTIONS: Final[dict[Kind, Callable[[Rank, Op], None]]] = {
     Kind.REDUCE_SCATTER: _reduce_scatter,
     Kind.ALL_REDUCE: averaging.all_reduce,
     Kind.BROADCAST: averaging.agree,
-    Kind.COPY: averaging.copy_back,
+    Kind.COPY: _copy,
     Kind.FILL: _fill,
     Kind.OPTIMIZER: _optimizer,
 }

@@ -34,6 +34,7 @@ class Node:
     `rendezvous` None: it is the only node. `address` and `interface`: how the others reach it. `prefix`:
     the words that put a command onto this node (empty: it runs here). `max_restarts`: how often ranks
     start anew after one failed. `n_here`: ranks that share this machine's cores, if more than `nproc`.
+    `variables`: what else stands in the ranks' environment.
     """
 
     command: tuple[str, ...]
@@ -45,6 +46,7 @@ class Node:
     prefix: tuple[str, ...] = ()
     max_restarts: int = 0
     n_here: int | None = None
+    variables: tuple[tuple[str, str], ...] = ()
 
 
 def run_nodes(
@@ -92,7 +94,7 @@ def _agent(node: Node) -> Iterator[subprocess.Popen[bytes]]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=_environment(node) | mark(directory),
+            env=_environment(node) | dict(node.variables) | mark(directory),
             start_new_session=True,
         )
 

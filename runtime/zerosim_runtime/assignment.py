@@ -28,6 +28,7 @@ class Assignment:
 
     `backend`: auto, gloo or nccl. `timeout_s`: how long a collective may take. `poison`: new memory is
     NaN until it is filled. `machine`: the cluster section that the run is stored with (None: by backend).
+    `rss`: ranks note at every op how much of them is resident.
     """
 
     scenario: dict[str, Any]
@@ -36,6 +37,7 @@ class Assignment:
     poison: bool = False
     machine: dict[str, Any] | None = None
     replays: bool = False
+    rss: bool = False
 
 
 def write_assignment(assignment: Assignment, directory: Path) -> None:

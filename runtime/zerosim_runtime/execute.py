@@ -19,7 +19,7 @@ import torch
 
 from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import PREFIX, Kind
-from zerosim.plan import Allocation, Op, Plan
+from zerosim.plan import Op, Plan
 from zerosim.workload import Workload
 from zerosim_runtime.actions import add_gradient, carry_out, make_gradients
 from zerosim_runtime.memory import Memory
@@ -28,7 +28,7 @@ from zerosim_runtime.progress import Rank, settle
 from zerosim_runtime.recorder import Row
 from zerosim_runtime.saved import Saved, watching
 
-_LOSS: Final = "workspace.kept_by_loss"
+_LOSS: Final = "loss"
 
 
 @dataclass(slots=True)
@@ -61,6 +61,9 @@ def attach(execution: Execution, model: Model) -> None:
         if execution.workload.layers[-1].loss is None:
             execution.saved.layer = _LOSS
             return None
+        execution.saved.logits[execution.workload.layers[index].name] = (
+            output.untyped_storage().nbytes()
+        )
         _end_forward(execution)
         _begin_loss(execution)
         return _before_loss(output, execution)
@@ -89,7 +92,8 @@ def train_step(
             _end_forward(execution)
             _begin(execution, Kind.BACKWARD, len(model.layers) - 1)
         else:
-            _end_loss(execution, execution.saved.logits.get(_LOSS, 0))
+            kept = execution.saved.kept.get(_LOSS, 0)
+            _end_loss(execution, execution.saved.logits.get(_LOSS, 0) + kept)
             _begin_loss(execution)
         torch.autograd.backward(loss / len(batches))
         _end_backward(execution)
@@ -156,15 +160,11 @@ def _begin_loss(execution: Execution) -> None:
 
 
 def _end_loss(execution: Execution, made: int) -> None:
-    """The loss is there, or its gradient: book the `made` bytes that stay, and what autograd keeps."""
-    op, saved, memory = _stop(execution), execution.saved, execution.rank.memory
-    if _LOSS in memory.booked:
-        memory.drop(_LOSS)
-    for allocation in _measured(op):
+    """The loss is there, or its gradient: book the `made` bytes that stay."""
+    op, memory = _stop(execution), execution.rank.memory
+    for allocation in op.allocates:
         memory.book(allocation.key, allocation.kind, made)
     _release(memory, op)
-    if kept := saved.kept.pop(_LOSS, 0):
-        memory.book(_LOSS, "workspace", kept)
 
 
 def _begin(execution: Execution, kind: Kind, index: int) -> None:
@@ -227,13 +227,11 @@ def _end_forward(execution: Execution) -> None:
     """A layer's output is there (the last layer's with the loss): book what autograd keeps for it."""
     op, saved, memory = _stop(execution), execution.saved, execution.rank.memory
     layer = op.name.removeprefix(PREFIX[op.kind])
-    for allocation in _measured(op):
-        nbytes = saved.kept.get(layer, 0)
+    for allocation in op.allocates:
+        nbytes = saved.kept.get(layer, 0) + saved.kept.get(_LOSS, 0)
         if allocation.kind == "logits":
             nbytes = saved.logits.get(layer, 0)
         memory.book(allocation.key, allocation.kind, nbytes)
-    if saved.layer == _LOSS and saved.kept.get(_LOSS):
-        memory.book(_LOSS, "workspace", saved.kept[_LOSS])
     _release(memory, op)
 
 
@@ -251,8 +249,6 @@ def _end_backward(execution: Execution) -> None:
                     "no gradient: every parameter must be used"
                 )
             execution.arrived.remove(key)
-    if _LOSS in rank.memory.booked:
-        rank.memory.drop(_LOSS)
     _release(rank.memory, op)
 
 
@@ -264,17 +260,8 @@ def _arrive(execution: Execution, key: tuple[int, int], parameter: torch.Tensor)
         execution.arrived.add(key)
 
 
-def _measured(op: Op) -> list[Allocation]:
-    """What an op takes but for what lives only while it runs, which nobody can see from outside."""
-    return [allocation for allocation in op.allocates if allocation.kind != "workspace"]
-
-
 def _release(memory: Memory, op: Op) -> None:
-    taken = {allocation.key for allocation in _measured(op)}
-    passing = {allocation.key for allocation in op.allocates} - taken
     for key in op.frees:
-        if key in passing:
-            continue
         if memory.booked[key][0] == "gathered":
             memory.empty(key)
         else:

@@ -23,6 +23,7 @@ from zerosim_runtime.failure import describe_failure
 from zerosim_runtime.limits import check_limits
 from zerosim_runtime.merge import merge
 from zerosim_runtime.records import steps_done
+from zerosim_runtime.resident import STEADY_MALLOC
 from zerosim_runtime.watchdog import TIMEOUT_S, Watchdog
 
 Progress = Callable[[str], None]
@@ -40,18 +41,23 @@ def trace(
     timeout_s: float = TIMEOUT_S,
     poison: bool = False,
     max_restarts: int = 0,
+    rss: bool = False,
 ) -> Trace:
     """Run a scenario on `nproc` real ranks of this machine, and return what they recorded.
 
     The run is stored as `out` if that is given, also when a rank fails: then as an unfinished one,
     unless all ranks may start anew (`max_restarts` times). `progress` is told in words. A rank that holds up others
-    and has not moved for `timeout_s` ends the run. Raises InputError for what cannot be run,
+    and has not moved for `timeout_s` ends the run. With `rss` ranks also note their resident memory,
+    which takes time. Raises InputError for what cannot be run,
     RuntimeFailedError if a rank dies or hangs, KeyboardInterrupt on Ctrl-C; no process stays behind,
     whatever happens.
     """
-    assignment = prepare(scenario, nproc=nproc, steps=steps, backend=backend, poison=poison)
+    asked = prepare(scenario, nproc=nproc, steps=steps, backend=backend, poison=poison)
+    assignment = replace(asked, rss=rss)
+    variables = STEADY_MALLOC if rss else ()
     with working_directory() as directory:
-        nodes = [Node(program(directory), directory, nproc, max_restarts=max_restarts)]
+        command = program(directory)
+        nodes = [Node(command, directory, nproc, max_restarts=max_restarts, variables=variables)]
         return measure(assignment, nodes, directory, out, progress, timeout_s=timeout_s)
 
 
@@ -168,6 +174,7 @@ def as_real(scenario: Scenario, *, nproc: int, steps: int) -> Scenario:
             jitter=0.0,
             slow_links=None,
             network_jitter=None,
+            ledger=True,
         ),
     )
 

@@ -11,13 +11,14 @@ from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.plan import Plan
 from zerosim.trace import StateBytes
 from zerosim_runtime.records import Record
+from zerosim_runtime.resident import RSS
 
 _Change = tuple[int, int, str, int]  # time, rank, counter, bytes more or fewer
 _GRADIENTS: Final = "gradients"
 
 
 def samples(plan: Plan, records: Sequence[Record]) -> pl.DataFrame:
-    """Counters `memory.KIND`, `memory.allocated` and `bucket.fill`, as they stood from each time on."""
+    """Counters `memory.KIND`, `memory.allocated`, `memory.rss` and `bucket.fill`, from each time on."""
     changes = [change for record in records for change in (*_memory(record), *_fills(plan, record))]
     frame = pl.DataFrame(
         changes,
@@ -47,7 +48,8 @@ def states(plan: Plan, record: Record) -> StateBytes:
 def _memory(record: Record) -> Iterator[_Change]:
     for change in record.changes:
         yield change.time_ns, record.rank, f"memory.{change.kind}", change.nbytes
-        yield change.time_ns, record.rank, "memory.allocated", change.nbytes
+        if change.kind != RSS:
+            yield change.time_ns, record.rank, "memory.allocated", change.nbytes
 
 
 def _fills(plan: Plan, record: Record) -> Iterator[_Change]:

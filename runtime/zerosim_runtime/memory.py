@@ -11,6 +11,7 @@ import torch
 from zerosim.errors import RuntimeFailedError
 from zerosim.plan import Allocation
 from zerosim_runtime.records import Change
+from zerosim_runtime.resident import RSS, resident_bytes
 
 
 @dataclass(slots=True)
@@ -20,7 +21,8 @@ class Memory:
     `live` bytes are booked now, `peak` is the most there ever were.
 
     With `poison`, new floating-point memory is NaN until it is filled, so that a use before the
-    gather that should fill it shows.
+    gather that should fill it shows. `resident`: how much of this process was when it was looked at
+    last, None: nobody looks.
     """
 
     device: torch.device
@@ -31,6 +33,13 @@ class Memory:
     changes: list[Change] = field(default_factory=list)
     live: int = 0
     peak: int = 0
+    resident: int | None = None
+
+    def look(self) -> None:
+        """Note how much of this process is resident, if that was asked for."""
+        if self.resident is not None:
+            before, self.resident = self.resident, resident_bytes()
+            self.changes.append(Change(self.now(), RSS, self.resident - before))
 
     def new(
         self, allocation: Allocation, elements: int, dtype: torch.dtype, *, zero: bool = False

@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,11 +45,16 @@ class Trainer:
 
 
 def open_rank(
-    directory: Path, backend: str, *, poison: bool = False, ring: Ring | None = None
+    directory: Path,
+    backend: str,
+    *,
+    poison: bool = False,
+    rss: bool = False,
+    ring: Ring | None = None,
 ) -> Recorder:
     """Start this rank's record, before anything can go wrong; `ring` is one that is open already."""
     device = device_of(backend)
-    memory = Memory(device, poison)
+    memory = Memory(device, poison, resident=0 if rss else None)
     return open_recorder(directory, dist.get_rank(), memory, _header(backend, device), ring)
 
 
@@ -85,6 +90,7 @@ def make_trainer(
 ) -> Trainer:
     """Build what the scenario names on this rank; all ranks must do so together."""
     memory = recorder.memory
+    scenario = replace(scenario, run=replace(scenario.run, ledger=True))
     plan, workload, numerics = plan_of(scenario), workload_of(scenario), numerics_of(scenario)
     check_plan(plan)
     device, dtype = memory.device, dtype_of(numerics.dtype)

@@ -64,6 +64,7 @@ class Recorder:
         row = Row(op, self.now())
         self.rows.append(row)
         NOW.pack_into(self.progress, 0, op, row.issued_ns)
+        self.memory.look()
         return row
 
     def moment(self) -> Moment:

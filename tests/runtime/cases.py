@@ -78,7 +78,7 @@ def case(
         "schedule": (SCHEDULES | EACH)[schedule],
         "cluster": {"name": "cpu-gloo", "world_size": n_ranks},
         "numerics": {"dtype": dtype, "optimizer": optimizer},
-        "run": {"steps": steps, "seed": 7},
+        "run": {"steps": steps, "seed": 7, "ledger": True},
     }
     return Case(name, scenario, bug=bug)
 
@@ -137,12 +137,17 @@ def buggy_cases(n_ranks: int) -> list[Case]:
     ]
 
 
+def ordered_cases(n_ranks: int) -> list[Case]:
+    """A model whose memory is to be compared between schedules."""
+    return [case(s, GPT, n_ranks, steps=2) for s in ("ddp", "zero1", "zero2", "zero3")]
+
+
 def cases_of(n_ranks: int) -> list[Case]:
     """What each world size trains."""
     return {
         1: [case(schedule, UNIFORM, 1) for schedule in ("ddp", "zero1", "zero2", "zero3")]
         + [case("zero3", GPT, 1)],
         2: bitwise_cases(2) + odd_cases(2),
-        3: close_cases(3) + buggy_cases(3),
+        3: close_cases(3) + buggy_cases(3) + ordered_cases(3),
         4: close_cases(4),
     }[n_ranks]

@@ -109,7 +109,9 @@ def test_a_layer_that_computes_before_its_gather_gives_no_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def only_allocate(rank: Rank, op: Any) -> None:
-        rank.memory.refill(op.allocates[0], rank.weights.whole[int(op.unit)])
+        whole, rows = op.allocates
+        rank.memory.refill(whole, rank.weights.whole[int(op.unit)])
+        rank.memory.new(rows, rows.nbytes // 4, torch.float32)
 
     monkeypatch.setitem(actions._ACTIONS, Kind.ALL_GATHER, only_allocate)
     with _trainer(tmp_path) as trainer:

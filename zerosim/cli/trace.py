@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from zerosim.analysis.summary import summarize
+from zerosim.analysis.summary import peak_bytes, summarize
 from zerosim.cli import programs
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
@@ -15,6 +15,7 @@ from zerosim.cli.summary import print_summary
 from zerosim.errors import ScenarioError
 from zerosim.scenario import load_scenario
 from zerosim.store import run_path
+from zerosim.units import format_bytes
 
 Source = Annotated[
     list[str],
@@ -56,6 +57,9 @@ Timeout = Annotated[
         "--timeout", min=1, help="Seconds in which a rank that others wait for must move."
     ),
 ]
+Resident = Annotated[
+    bool, typer.Option("--rss", help="Note resident memory at every op of a scenario, too (slow).")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -77,6 +81,7 @@ def trace(
     rendezvous: Meeting = None,
     max_restarts: Restarts = 0,
     timeout: Timeout = 20.0,
+    rss: Resident = False,
     kineto: programs.Kineto = False,
     flight_recorder: programs.FlightRecorder = False,
     nccl_log: programs.NcclLog = False,
@@ -135,8 +140,11 @@ def trace(
         out=out,
         progress=log,
         timeout_s=timeout,
+        rss=rss,
     )
     log(f"stored {out}")
+    if (resident := peak_bytes(result, "memory.rss")) is not None:
+        log(f"at most {format_bytes(resident)} of a rank were resident")
     print_summary(summarize(result), json=json)
 
 

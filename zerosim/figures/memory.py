@@ -20,6 +20,9 @@ TOTALS: Final = ("memory.in_use", "memory.allocated", "memory.reserved")
 RESERVED: Final = "memory.reserved"
 """Drawn as a line over the kinds, if the run knows it."""
 
+RESIDENT: Final = "memory.rss"
+"""What the operating system says of the process: told, not drawn, since it is mostly libraries."""
+
 
 def memory(trace: Trace, rank: int, theme: Theme) -> Drawing:
     """What `rank` holds over the run; bytes by kind if the run knows kinds, else in total.
@@ -84,6 +87,8 @@ def _draw(wide: pl.DataFrame, columns: list[str], begin: int, rank: int, theme: 
     parts = _parts({c.removeprefix("memory."): wide[c][at] for c in columns})
     said = f"Rank {rank} peaks at {format_bytes(peak)} after {format_ns(times[at])}{parts}."
     more = f" At most {format_bytes(max(reserved))} are reserved." if reserved else ""
+    resident = max(wide[RESIDENT].to_list()) if RESIDENT in wide.columns else 0
+    more += f" At most {format_bytes(resident)} of its process are resident." if resident else ""
     return Drawing(figure, said + more)
 
 

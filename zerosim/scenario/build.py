@@ -15,11 +15,14 @@ from zerosim.hardware.machine_file import machine_from
 from zerosim.memory.conventions import Convention
 from zerosim.memory.conventions import convention_of as matching
 from zerosim.memory.foreach import with_update_workspace
+from zerosim.memory.rows import SCHEDULES as BUFFERED
+from zerosim.memory.rows import with_rows
 from zerosim.models import Sizes, Use, extracted, listed, transformer, uniform
+from zerosim.models.kept import as_booked, uniform_as_booked
 from zerosim.numerics import Numerics
 from zerosim.plan import Plan
 from zerosim.scenario.scenario import Scenario
-from zerosim.scenario.sections import ClusterSection
+from zerosim.scenario.sections import ClusterSection, WorkloadSection
 from zerosim.scenario.variation import variation_between
 from zerosim.schedules import SCHEDULES
 from zerosim.trace import ModelFacts, Trace
@@ -58,7 +61,7 @@ def _workload(scenario: Scenario) -> Workload:
             w.record, Use(w.micro_batch, w.micro_batches, width, w.checkpointing, loss)
         )
     if w.model == "uniform":
-        return uniform(
+        squares = uniform(
             layers=w.layers,
             hidden=w.hidden,
             tokens=w.micro_batch * w.seq,
@@ -66,6 +69,7 @@ def _workload(scenario: Scenario) -> Workload:
             checkpointing=w.checkpointing,
             bias=_or(w.bias, True),
         )
+        return uniform_as_booked(squares) if scenario.run.ledger else squares
     if w.model == "parameters":
         return listed(
             w.sizes or "",
@@ -75,30 +79,33 @@ def _workload(scenario: Scenario) -> Workload:
         )
     if w.vocab is None:
         raise ScenarioError(f"workload.vocab is missing for model '{w.model}': give its vocabulary")
-    llama = w.model == "llama"
-    return transformer(
-        Sizes(
-            layers=w.layers,
-            hidden=w.hidden,
-            heads=w.heads,
-            kv_heads=w.kv_heads or w.heads,
-            ffn=w.ffn or 4 * w.hidden,
-            vocab=w.vocab,
-            seq=w.seq,
-            micro_batch=w.micro_batch,
-            micro_batches=w.micro_batches,
-            llama=llama,
-            tied=w.tied,
-            qkv_bias=w.qkv_bias,
-            attention=w.attention,
-            checkpointing=w.checkpointing,
-            checkpointed_layers=w.checkpointed_layers,
-            early_stop=w.early_stop,
-            bias=_or(w.bias, True),
-            compiled=w.compile,
-            loss=w.loss,
-            width=dtype_bytes(scenario.numerics.dtype),
-        )
+    sizes = _sizes(w, w.vocab, dtype_bytes(scenario.numerics.dtype))
+    decoder = transformer(sizes)
+    return as_booked(decoder, sizes) if scenario.run.ledger else decoder
+
+
+def _sizes(w: WorkloadSection, vocab: int, width: int) -> Sizes:
+    return Sizes(
+        layers=w.layers,
+        hidden=w.hidden,
+        heads=w.heads,
+        kv_heads=w.kv_heads or w.heads,
+        ffn=w.ffn or 4 * w.hidden,
+        vocab=vocab,
+        seq=w.seq,
+        micro_batch=w.micro_batch,
+        micro_batches=w.micro_batches,
+        llama=w.model == "llama",
+        tied=w.tied,
+        qkv_bias=w.qkv_bias,
+        attention=w.attention,
+        checkpointing=w.checkpointing,
+        checkpointed_layers=w.checkpointed_layers,
+        early_stop=w.early_stop,
+        bias=_or(w.bias, True),
+        compiled=w.compile,
+        loss=w.loss,
+        width=width,
     )
 
 
@@ -227,6 +234,8 @@ def plan_of(scenario: Scenario) -> Plan:
         scenario.run.steps,
     )
     plan = with_update_workspace(plan, (numerics.update_workspace, numerics.optimizer_bytes))
+    if scenario.run.ledger and section.name in BUFFERED:
+        plan = with_rows(plan)
     taken = sum(a.nbytes for op in plan.ops for a in op.allocates)
     if taken + sum(a.nbytes for a in plan.persistent) >= MAX_BYTES:
         raise ScenarioError(

@@ -198,6 +198,7 @@ class RunSection:
     rank (lognormal), `network_jitter` of each collective, both drawn from `seed`. `allocator`:
     caching follows what PyTorch's caching allocator reserves. `arrivals`: ring follows the messages
     of collectives that run as a ring, barrier (else) lets them begin when all ranks have come.
+    `ledger`: memory as real ranks book it (Note [What a ledger sees]), as `trace` sets it.
     """
 
     steps: int = 1
@@ -209,6 +210,7 @@ class RunSection:
     arrivals: str | None = None
     slow_links: str | None = None
     network_jitter: float | None = None
+    ledger: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse no steps, and a spread that is no share."""

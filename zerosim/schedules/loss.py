@@ -5,7 +5,8 @@ F.cross_entropy takes the logits in float32, whatever they are: a copy, of which
 own; that one stays for the backward. There nll_loss makes a gradient of it and log_softmax one of the
 copy, which is cast back. So 4 bytes a logit stay, 8 are there in the loss and 12 in its gradient, beside
 the logits, which the caller holds until the last layer's backward. Of a model that gives float32 itself
-(upcast) the caller holds these. A fused loss makes the gradient alone, from the logits.
+(upcast) the caller holds these. A fused loss makes the gradient alone, from the logits. For a ledger
+(kept) nothing is cast, as real ranks do not, and what passes is left out.
 """
 
 from __future__ import annotations
@@ -31,6 +32,14 @@ def loss(writer: PlanWriter, layer: Layer, numerics: Numerics) -> None:
         return
     if layer.loss == "fused":
         _write(writer, "loss", layer, numerics.param_bytes, 1)
+        return
+    if layer.loss == "kept":
+        width = numerics.param_bytes
+        # Beside the log_softmax, nll_loss keeps the number of tokens it has averaged.
+        one = Allocation(_log_softmax(layer), "logits", (layer.logits + 1) * width)
+        # Real ranks let go of the scores with the forward.
+        held = (_logits(layer),)
+        _write(writer, "loss", layer, 2 * width, 2, allocates=(one,), frees=held)
         return
     cast = cast_bytes(1, numerics.param_bytes)
     made = [Allocation(_log_softmax(layer), "logits", layer.logits * FLOAT32)]
@@ -65,6 +74,10 @@ def loss_gradient(writer: PlanWriter, layer: Layer, numerics: Numerics) -> None:
     if layer.loss == "fused":
         _write(writer, "dloss", layer, 2 * width, 1, allocates=(made,))
         return
+    if layer.loss == "kept":
+        spent = (_log_softmax(layer),)
+        _write(writer, "dloss", layer, 4 * width, 3, allocates=(made,), frees=spent)
+        return
     cast = cast_bytes(1, width)
     # Cast, the gradient of the log_softmax is gone before the last one is there.
     both = Allocation(_WORKSPACE, "workspace", layer.logits * max(0, 2 * FLOAT32 - width))
@@ -83,6 +96,8 @@ def kept_logits(layer: Layer) -> tuple[str, ...]:
     """Keys that the backward of a layer drops: of its logits, and of their gradient."""
     if not layer.logits:
         return ()
+    if layer.loss == "kept":
+        return (_gradient(layer),)
     held = _upcast(layer) if layer.loss == "upcast" else _logits(layer)
     return (held,) if layer.loss is None else (held, _gradient(layer))
 

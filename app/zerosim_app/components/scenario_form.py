@@ -109,6 +109,7 @@ FIELDS: Final = (
     Listed("run.jitter", "spread of each kernel on each rank", "share"),
     Listed("run.network_jitter", "spread of each collective", "share"),
     Listed("run.seed", "what jitter is drawn from"),
+    Listed("run.ledger", "memory as real ranks book it", choices=("true",)),
     Listed("run.allocator", "whether reserved memory is followed", choices=("caching",)),
     Listed("run.steps", "training steps; engines warm up in the first", "steps"),
 )

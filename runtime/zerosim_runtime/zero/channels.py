@@ -59,19 +59,20 @@ class Channels:
                 dist.destroy_process_group(channel.group)
 
 
-def open_channels(device: torch.device, timeout_s: float) -> Channels:
+def open_channels(device: torch.device, timeout_s: float, scatter: str = "native") -> Channels:
     """Two queues over the ranks of the default process group; all ranks must open theirs together.
 
-    On NCCL if the module is on a GPU.
+    On NCCL if the module is on a GPU. `scatter`: how Gloo reduces and scatters.
 
-    Raises InputError if there is no process group.
+    Raises UnknownNameError, InputError if there is no process group.
     """
     if not dist.is_initialized():
         raise InputError(
             "there is no process group: call torch.distributed.init_process_group first"
         )
     backend = "nccl" if device.type == "cuda" else "gloo"
-    gather, reduce = communicator(backend, timeout_s), communicator(backend, timeout_s)
+    gather = communicator(backend, timeout_s)
+    reduce = communicator(backend, timeout_s, scatter=scatter)
     return Channels(dist.get_rank(), dist.get_world_size(), device, gather, reduce)
 
 

@@ -30,7 +30,8 @@ class Options:
     gradient) or dynamic (as gradients arrive). `partition`: even rows, or whole parameters to the
     least loaded rank (stages 1 and 2). Stage 3: `prefetch` units ahead, `keep_last` forward unit.
     At most `in_flight` reductions travel at once. `guard`: ranks compare what they issue. `poison`:
-    new memory is NaN until it is filled, so that what is used too early shows.
+    new memory is NaN until it is filled, so that what is used too early shows. `scatter`: how Gloo
+    reduces and scatters, native (which is an all-reduce) or all-to-all.
     """
 
     stage: int = 3
@@ -47,6 +48,7 @@ class Options:
     in_flight: int = 1
     guard: bool = True
     poison: bool = False
+    scatter: str = "native"
 
     def __post_init__(self) -> None:
         """Refuse what cannot be. Raises UnknownNameError, InputError."""

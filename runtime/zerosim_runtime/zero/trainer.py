@@ -188,7 +188,7 @@ def shard(
     """
     options = options or Options()
     named, device = units_of(model, units), check(model)
-    channels = open_channels(device, timeout_s)
+    channels = open_channels(device, timeout_s, options.scatter)
     try:
         agree(model, options, channels)
     except InputError:

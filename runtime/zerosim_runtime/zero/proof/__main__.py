@@ -1,0 +1,81 @@
+"""`python -m zerosim_runtime.zero.proof`: train every case in every mode beside DDP, and print a table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from zerosim.errors import InputError, ZerosimError
+from zerosim_runtime.zero.proof.cases import Job, jobs_of
+from zerosim_runtime.zero.proof.harness import Outcome, outcomes
+
+RANKS = (1, 2, 3, 4)
+
+
+def main(words: Sequence[str]) -> int:
+    """0 if every job is equal (and every planted bug noticed), 1 if not, 2 for bad input."""
+    parser = argparse.ArgumentParser(prog="zerosim_runtime.zero.proof", description=__doc__)
+    parser.add_argument(
+        "--ranks", type=int, action="append", choices=RANKS, help="only so many (may be repeated)"
+    )
+    parser.add_argument("--only", action="append", help="only jobs whose name has this in it")
+    parser.add_argument("--steps", type=int, help="so many steps instead of 20")
+    asked = parser.parse_args(words)
+    try:
+        chosen = {n: _chosen(n, asked) for n in sorted(asked.ranks or RANKS, reverse=True)}
+        if not any(chosen.values()):
+            raise InputError(f"no job has {' or '.join(asked.only)} in its name")
+        failed = _run(chosen)
+    except ZerosimError as error:
+        sys.stderr.write(f"zerosim: {error}\n")
+        return 2
+    return 1 if failed else 0
+
+
+def _chosen(n_ranks: int, asked: argparse.Namespace) -> list[Job]:
+    jobs = jobs_of(n_ranks, asked.steps)
+    return [job for job in jobs if not asked.only or any(part in job.name for part in asked.only)]
+
+
+def _run(chosen: dict[int, list[Job]]) -> int:
+    """Most ranks first: what they save, fewer load."""
+    n_failed = 0
+    with tempfile.TemporaryDirectory(prefix="zerosim-proof-saved-") as checkpoints:
+        for n_ranks, jobs in chosen.items():
+            if not jobs:
+                continue
+            began = time.monotonic()
+            found = outcomes(jobs, n_ranks, Path(checkpoints), _tell)
+            for outcome in found:
+                print(_row(outcome), flush=True)  # noqa: T201 - its answer
+            failed = [outcome for outcome in found if not outcome.passed]
+            n_failed += len(failed)
+            print(  # noqa: T201 - same
+                f"{n_ranks} ranks: {len(found) - len(failed)} of {len(found)} jobs pass, "
+                f"{time.monotonic() - began:.0f} s",
+                flush=True,
+            )
+    return n_failed
+
+
+def _row(outcome: Outcome) -> str:
+    word = "pass" if outcome.passed else "FAIL"
+    if outcome.error is not None:
+        return f"{word}  {outcome.n_ranks}  {outcome.job.name:58} {outcome.error}"
+    bits = "same bits" if outcome.bitwise else "other bits"
+    return (
+        f"{word}  {outcome.n_ranks}  {outcome.job.name:58} {bits:10}  "
+        f"loss {outcome.loss_error:.1e}  parameters {outcome.parameter_error:.1e}"
+    )
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""Runs jobs on real ranks, one start for many of them, and says which are equal."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from zerosim_runtime.launch import run_ranks
+from zerosim_runtime.zero.proof.cases import BAR, EXACT, Job
+from zerosim_runtime.zero.proof.rank import JOBS_FILE, lines_file
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a job: the largest differences over the ranks, or why there are none."""
+
+    job: Job
+    n_ranks: int
+    loss_error: float
+    parameter_error: float
+    bitwise: bool
+    skipped: int = 0
+    error: str | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether it is as near as it must be: to the bit, or in float64 to 1e-9."""
+        if self.error is not None:
+            return False
+        if self.n_ranks <= EXACT and self.job.dtype != "float64":
+            return self.bitwise
+        near = max(self.loss_error, self.parameter_error)
+        return near <= (BAR if self.job.dtype == "float64" else self.job.bar)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the job went as it should: equal, or, with a bug in it, noticed."""
+        return self.equal if self.job.bug is None else not self.equal
+
+
+def outcomes(jobs: Sequence[Job], n_ranks: int, checkpoints: Path, tell: Progress) -> list[Outcome]:
+    """Run all jobs on `n_ranks`; after one that fails the others go on with new ranks."""
+    found: list[Outcome] = []
+    while len(found) < len(jobs):
+        rest = jobs[len(found) :]
+        tell(f"{len(rest)} jobs on {n_ranks} ranks")
+        with tempfile.TemporaryDirectory(prefix="zerosim-proof-") as name:
+            found += _start(rest, n_ranks, Path(name), checkpoints)
+    return found
+
+
+def _start(jobs: Sequence[Job], n_ranks: int, directory: Path, checkpoints: Path) -> list[Outcome]:
+    (directory / JOBS_FILE).write_bytes(orjson.dumps([asdict(job) for job in jobs]))
+    command = ["-m", "zerosim_runtime.zero.proof.rank", str(directory), str(checkpoints)]
+    run_ranks(command, directory, n_ranks)
+    by_rank = [_lines(directory, rank) for rank in range(n_ranks)]
+    done = max(1, *map(len, by_rank))
+    log = (directory / "torchrun.log").read_text(errors="replace")[-2000:]
+    return [
+        _outcome(job, n_ranks, [lines[i] for lines in by_rank if i < len(lines)], log)
+        for i, job in enumerate(jobs[:done])
+    ]
+
+
+def _lines(directory: Path, rank: int) -> list[dict[str, Any]]:
+    path = lines_file(directory, rank)
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+
+def _outcome(job: Job, n_ranks: int, lines: list[dict[str, Any]], log: str) -> Outcome:
+    errors = [line["error"] for line in lines if "error" in line]
+    if errors or len(lines) < n_ranks:
+        error = errors[0] if errors else f"{n_ranks - len(lines)} ranks said nothing: {log}"
+        return Outcome(job, n_ranks, float("inf"), float("inf"), bitwise=False, error=error)
+    return Outcome(
+        job,
+        n_ranks,
+        loss_error=max(line["loss_error"] for line in lines),
+        parameter_error=max(line["parameter_error"] for line in lines),
+        bitwise=all(line["bitwise"] for line in lines),
+        skipped=max(line["skipped"] for line in lines),
+    )

@@ -1,0 +1,72 @@
+"""One rank of the proof: it judges the jobs that a file lists, and writes a line for each."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import torch
+import torch.distributed as dist
+
+from zerosim_runtime.collectives import start_group
+from zerosim_runtime.watch import watch
+from zerosim_runtime.zero.proof.cases import Job
+from zerosim_runtime.zero.proof.judge import Judge
+
+JOBS_FILE: Final = "jobs.json"
+_TIMEOUT_S: Final = 60.0
+
+
+def main(directory: Path, checkpoints: Path) -> int:
+    """Judge in order, up to the first job that fails on this rank; the exit code."""
+    watch(directory, [])
+    sys.setswitchinterval(1e-4)
+    torch.set_num_threads(1)
+    # DDP warns where no parameter is unused, as is so in most jobs.
+    warnings.simplefilter("ignore")
+    start_group(_TIMEOUT_S)
+    jobs = [Job(**fields) for fields in orjson.loads((directory / JOBS_FILE).read_bytes())]
+    judge = Judge(checkpoints)
+    with lines_file(directory, dist.get_rank()).open("wb") as file:
+        for job in jobs:
+            line = _line(judge, job)
+            file.write(orjson.dumps(line) + b"\n")
+            file.flush()
+            if "error" in line and not _all_failed():
+                return 1
+    dist.destroy_process_group()
+    return 0
+
+
+def _all_failed() -> bool:
+    """Whether a job failed on all ranks alike, so that they can go on; else one of them waits in vain."""
+    failed = torch.ones(1)
+    dist.all_reduce(failed)
+    return bool(failed.item() == dist.get_world_size())
+
+
+def lines_file(directory: Path, rank: int) -> Path:
+    """Where a rank writes its verdicts."""
+    return directory / f"verdicts-{rank}.jsonl"
+
+
+def _line(judge: Judge, job: Job) -> dict[str, Any]:
+    try:
+        return asdict(judge.judge(job))
+    except Exception as error:  # noqa: BLE001 - whatever is raised is the finding
+        traceback.print_exception(error)
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+if __name__ == "__main__":
+    code = main(Path(sys.argv[1]), Path(sys.argv[2]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads that wait for a lost peer would keep the interpreter from ending.
+    os._exit(code)
