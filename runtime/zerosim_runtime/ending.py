@@ -46,6 +46,25 @@ def family(directories: Sequence[Path]) -> list[int]:
     return found
 
 
+def rank_in(environment: bytes) -> dict[str, int]:
+    """What an environment, as /proc shows it, says of a rank: RANK, WORLD_SIZE, LOCAL_WORLD_SIZE."""
+    words = dict(entry.partition(b"=")[::2] for entry in environment.split(b"\0"))
+    names = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    found = {name: words.get(name.encode(), b"") for name in names}
+    return {name: int(value) for name, value in found.items() if value.isdigit()}
+
+
+def ranks_of(directories: Sequence[Path]) -> dict[int, tuple[int, dict[str, int]]]:
+    """The ranks of a run that are alive, also before they have come together: pid and `rank_in`."""
+    found: dict[int, tuple[int, dict[str, int]]] = {}
+    for pid in sorted(family(directories), reverse=True):
+        with suppress(OSError):
+            said = rank_in(Path(f"/proc/{pid}/environ").read_bytes())
+            if "RANK" in said:
+                found[said["RANK"]] = (pid, said)
+    return found
+
+
 def end(agents: Sequence[subprocess.Popen[bytes]], directories: Sequence[Path]) -> None:
     """Tell torchrun to stop its ranks, or what is left of them to stop; kill what stays after 7 s.
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -113,6 +115,13 @@ class Ring:
         """Leave a last word."""
         words = (_text(status, 16), _text(message, 480))
         struct.pack_into("<16s480s", self.pages, _SLOT.size * _SLOTS + 16, *words)
+
+
+def note_joining(directory: Path, rank: int) -> Callable[[], None]:
+    """Make a ring that says that the rank waits for the others to come; call what is returned once they have."""
+    ring = open_ring(directory, rank)
+    number = ring.issue(EVERYONE, 0, "barrier", JOINING, time.perf_counter_ns())
+    return lambda: ring.end(number, time.perf_counter_ns())
 
 
 def open_ring(directory: Path, rank: int) -> Ring:

@@ -2,13 +2,14 @@
 
 # Note [Slow is not hung]
 A rank moves on while anything of it changes: a collective issued or ended, the op it says it is in, a
-beat, a megabyte written to disk. Nobody is judged for computing long: a run is ended only if some rank
+beat, a megabyte written to disk; before it has joined the others, a second of computing. Nobody is judged for computing long: a run is ended only if some rank
 waits in a collective and nothing of it has changed for `timeout_s`, and nothing of those that it waits
 for either. A rank that is stopped by a signal is judged even if nobody waits.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from zerosim.kinds import Kind
+from zerosim_runtime.ending import ranks_of
 from zerosim_runtime.places import Where, content_of, places
 from zerosim_runtime.ring import EVERYONE, Noted, read_life, read_ring
 
@@ -56,6 +58,7 @@ class _View:
     state: str
     mark: tuple[Any, ...]
     besides: Noted | None = None
+    joined: bool = True
 
     @property
     def waits_in(self) -> Noted | None:
@@ -163,12 +166,15 @@ def _view(where: Where, rank: int) -> _View:
     ended = sum(each.ended_ns > 0 for each in noted)
     last = noted[-1].number if noted else None
     beat = None if life is None else (life.pid, life.beat_ns)
-    pid = None if life is None else life.pid
+    pid, computed = (None, 0) if life is None else (life.pid, 0)
+    if life is None and (alive := ranks_of(places(where)).get(rank)) is not None:
+        pid = alive[0]
+        computed = _computed(pid)
     besides = None
     if life is not None and life.waits_in:
         besides = Noted(-1, life.seq, 0, 0, 0, _BESIDES, "", life.waits_in)
-    mark = (last, ended, beat, besides, _now(where, rank), _written(pid))
-    return _View(rank, noted, _state(pid), mark, besides)
+    mark = (last, ended, beat, besides, computed, _now(where, rank), _written(pid))
+    return _View(rank, noted, _state(pid), mark, besides, life is not None)
 
 
 def _now(where: Where, rank: int) -> bytes:
@@ -185,6 +191,15 @@ def _state(pid: int | None) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return "Z" if Path("/proc/self").exists() else ""
+
+
+def _computed(pid: int) -> int:
+    """Seconds of computing of a process: one that still imports what it needs is no hang."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return (int(words[11]) + int(words[12])) // os.sysconf("SC_CLK_TCK")
 
 
 def _written(pid: int | None) -> int:
@@ -248,7 +263,9 @@ def _blame(missing: Sequence[_View], waiting: Sequence[_View], timeout_s: float)
     who = next(iter(waiting), None)
     at = None if who is None else who.waits_in
     held = "" if who is None or at is None else f", and rank {who.rank} waits in {at.place}"
-    how = _STATES.get(first.state, "hangs") if first.state else "has not joined"
+    how = _STATES.get(first.state, "is not there")
+    if not first.joined:
+        how = f"has not joined and {how}"
     return (
         f"rank {first.rank}{others} {how}: nothing of it has moved for {timeout_s:g} s{where}{held}"
     )

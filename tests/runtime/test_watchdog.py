@@ -118,7 +118,7 @@ def test_a_rank_that_never_came_is_named(tmp_path: Path) -> None:
     watched.rings[0].issue("everyone", 0, "barrier", "init_process_group", 1)
 
     assert watched.after(T) == (
-        "rank 1 has not joined: nothing of it has moved for 20 s, and rank 0 waits in "
+        "rank 1 has not joined and is not there: nothing of it has moved for 20 s, and rank 0 waits in "
         "'barrier init_process_group' (seq 0 of group 'everyone')"
     )
 

@@ -40,6 +40,12 @@ Out = Annotated[
     typer.Option("-o", "--out", metavar="RUN", help="Store it here (runs/SCENARIO-lab)."),
 ]
 Steps = Annotated[int, typer.Option("--steps", min=1, help="Steps to run; the first warms up.")]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout", min=1, help="Seconds in which a rank that others wait for must move."
+    ),
+]
 Check = Annotated[bool, typer.Option("--check", help="Say what this machine can do; run nothing.")]
 
 
@@ -57,6 +63,7 @@ def lab(
     latency: Latency = "0us",
     mtu: Mtu = 1500,
     steps: Steps = 4,
+    timeout: Timeout = 20.0,
     words: Words = None,
     out: Out = None,
     check: Check = False,
@@ -83,7 +90,7 @@ def lab(
     chosen = load_scenario(scenario, [*(words or []), f"world_size={shape.world_size}"])
     out = out or run_path(Path("runs"), f"{chosen.name}-lab")
     trace = _runtime("zerosim_runtime.lab.run").run_lab(
-        chosen, shape, steps=steps, out=out, progress=log
+        chosen, shape, steps=steps, out=out, progress=log, timeout_s=timeout
     )
     log(f"stored {out}")
     summary = summarize(trace)

@@ -27,13 +27,15 @@ def run_lab(
     steps: int = 4,
     out: Path | None = None,
     progress: Progress | None = None,
+    timeout_s: float | None = None,
     **options: Any,  # noqa: ANN401 - those of `prepare`
 ) -> Trace:
     """Run a scenario on the ranks of a lab, and return what they and the links recorded.
 
     The run is stored as `out` if that is given, also when a rank fails: then as an unfinished one.
     Raises InputError for what cannot be run, LabError if this machine can make no lab,
-    RuntimeFailedError if a rank dies; no process and no namespace stays behind.
+    RuntimeFailedError if a rank dies or nothing has moved for `timeout_s` (None: as long as its links may
+    need); no process and no namespace stays behind.
     """
     asked = prepare(scenario, nproc=shape.world_size, steps=steps, backend="gloo", **options)
     asked = replace(asked, machine=machine_of(shape))
@@ -50,7 +52,7 @@ def run_lab(
             out,
             progress,
             finish=lambda trace: with_links(trace, shape, counter),
-            timeout_s=patience_s(plan_of(Scenario.from_dict(asked.scenario)), shape),
+            timeout_s=timeout_s or patience_s(plan_of(Scenario.from_dict(asked.scenario)), shape),
         )
 
 

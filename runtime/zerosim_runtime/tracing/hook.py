@@ -1,7 +1,7 @@
 """Where a program's process group begins and ends, found out without changing the program.
 
 Nothing happens before `torch.distributed` is imported, and nothing is written before
-`init_process_group` has made a rank of this process: launchers, data-loader workers and other
+`init_process_group` is called and makes a rank of this process: launchers, data-loader workers and other
 subprocesses are left alone.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -88,11 +89,25 @@ class _Loader(Loader):
 def _then_begin(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - torch's own
-        result = function(*args, **kwargs)
+        with _joining():
+            result = function(*args, **kwargs)
         _tell("begin")
         return result
 
     return wrapped
+
+
+@contextmanager
+def _joining() -> Iterator[None]:
+    """Whoever looks on sees in the ring that this rank waits for the others to join."""
+    directory, rank = os.environ.get(DIRECTORY_VARIABLE), os.environ.get("RANK", "")
+    ended: Callable[[], None] | None = None
+    if directory is not None and rank.isdecimal():
+        with suppress(Exception):  # the program goes on without its tracer
+            ended = import_module("zerosim_runtime.ring").note_joining(Path(directory), int(rank))
+    yield
+    if ended is not None:
+        ended()
 
 
 def _end_before(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ import zerosim
 from zerosim.errors import RunError, RuntimeFailedError
 from zerosim.trace import Trace
 from zerosim_runtime.assignment import LOCK_FILE
-from zerosim_runtime.ending import end
+from zerosim_runtime.ending import end, ranks_of
 from zerosim_runtime.rendezvous import Rendezvous, address_towards, interface_of
 from zerosim_runtime.tracing.collect import PROGRAM_FILE, read_program
 from zerosim_runtime.tracing.command import command_of, name_of, starts_ranks, told
@@ -139,10 +139,10 @@ def _watch(process: subprocess.Popen[bytes], directory: Path, timeout_s: float) 
         with suppress(subprocess.TimeoutExpired):
             process.wait(_POLL_S)
         if watchdog is None:
-            logs = read_logs(directory)
             # Ranks of other hosts are not seen from here, and what is not seen is not judged.
-            if logs and len(logs) == int(logs[0].header["world_size"]):
-                watchdog = Watchdog(directory, len(logs), timeout_s)
+            said = next((said for _, said in ranks_of([directory]).values()), {})
+            if said.get("WORLD_SIZE") == said.get("LOCAL_WORLD_SIZE", 0):
+                watchdog = Watchdog(directory, said["WORLD_SIZE"], timeout_s)
         elif (verdict := watchdog.look()) is not None:
             return 1, verdict.reason
     return process.returncode, ""
