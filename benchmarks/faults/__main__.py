@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def _is_good(ended: Ended) -> bool:
-    return not ended.problem and not ended.litter and _in_time(ended)
+    return not ended.problem and (ended.fault.leaves or not ended.litter) and _in_time(ended)
 
 
 def _in_time(ended: Ended) -> bool:

@@ -28,7 +28,7 @@ class Fault:
 
     `plant`: what a rank is told to do; else `strike` is done to a run that is going well. `says`: a
     pattern of the last sentence. `rows`: whether a run with ops must be there.
-    `small`: bytes of the file system of the ranks' (`tmp`) or the run's (`out`) files.
+    `leaves`: what ranks recorded may stay where they wrote it. `small`: bytes of the file system of the ranks' (`tmp`) or the run's (`out`) files.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Fault:
     program: str = ""
     code: int = 1
     rows: bool = True
+    leaves: bool = False
     small: tuple[str, int] | None = None
 
 
@@ -138,6 +139,7 @@ FAULTS: Final = (
         strike=_to_launcher(signal.SIGKILL),
         code=-9,
         rows=False,
+        leaves=True,
     ),
     Fault("disk full", PLAN, "rank . failed .*No space left on device", small=("tmp", 2**20)),
     Fault(
@@ -146,6 +148,7 @@ FAULTS: Final = (
         "cannot write run .*: what the ranks recorded is kept",
         small=("out", 2**14),
         rows=False,
+        leaves=True,
     ),
     Fault(
         "cable pulled",

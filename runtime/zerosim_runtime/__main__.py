@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -69,15 +70,17 @@ def _failed(say: Callable[[str, str], None], error: BaseException) -> int:
     elif isinstance(error, PeerLostError):
         say("peer_lost", str(error))
     else:
-        traceback.print_exception(error)
         say("failed", f"{type(error).__name__}: {error}")
+        with suppress(OSError):  # the disk may be full
+            traceback.print_exception(error)
     return 1
 
 
 if __name__ == "__main__":
     code = main(Path(sys.argv[1]))
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
     if code:
         # Threads that wait for a lost peer would keep the interpreter from ending.
         os._exit(code)

@@ -11,10 +11,11 @@ from typing import Final
 
 from zerosim.plan import Plan
 from zerosim.scenario import Scenario, plan_of
+from zerosim_runtime.disagreement import disagreement
 from zerosim_runtime.places import Where, content_of, places, ranks_in
 from zerosim_runtime.records import read_record
 from zerosim_runtime.ring import Noted, read_life
-from zerosim_runtime.watchdog import disagreement, last_collective
+from zerosim_runtime.watchdog import last_collective
 
 _FIRST: Final = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)")
 _RAISED: Final = re.compile(

@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from zerosim.kinds import Kind
+from zerosim_runtime.disagreement import Verdict, apart
 from zerosim_runtime.ending import ranks_of
 from zerosim_runtime.places import Where, content_of, places
 from zerosim_runtime.ring import EVERYONE, Noted, read_life, read_ring
 
 TIMEOUT_S: Final = 20.0
 """How long nothing may move while somebody waits."""
-_SAME_SIZE: Final = tuple(
-    kind.value for kind in (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.BROADCAST)
-)
-"""Kinds whose full tensor has as many elements on every rank."""
+_MUTE: Final = (Kind.REDUCE_SCATTER.value, Kind.P2P.value)
+"""Kinds whose end Gloo does not tell to a tracer: they may have ended."""
 _STATES: Final = {
     "T": "is stopped by a signal",
     "Z": "is dead",
@@ -42,14 +41,6 @@ _BESIDES: Final = "ranks"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why a run must end, in one clause, and the ranks to blame."""
-
-    ranks: tuple[int, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class _View:
     """A rank as it is now: what it noted, and a mark that changes as long as it moves on."""
 
@@ -59,11 +50,19 @@ class _View:
     mark: tuple[Any, ...]
     besides: Noted | None = None
     joined: bool = True
+    mute: bool = False
 
     @property
     def waits_in(self) -> Noted | None:
-        """The oldest collective that has not ended, else what the rank waits in besides."""
-        return next((each for each in self.noted if not each.ended_ns), self.besides)
+        """The oldest collective that has surely not ended, else what the rank waits in besides."""
+        sure = (each for each in self.under_way if not (self.mute and each.kind in _MUTE))
+        return next(sure, None)
+
+    @property
+    def under_way(self) -> list[Noted]:
+        """What has not ended, as far as one can tell."""
+        besides = [] if self.besides is None else [self.besides]
+        return [*(each for each in self.noted if not each.ended_ns), *besides]
 
     def reached(self, group: str) -> int | None:
         """The last collective of a group that it has issued."""
@@ -91,14 +90,17 @@ class Watchdog:
 
     def look(self) -> Verdict | None:
         """What is wrong now; None: nothing, or not yet certain."""
-        views = [_view(self.where, rank) for rank in _watched(self.where, self.n_ranks)]
+        views = [
+            _view(self.where, rank, mute=not self.strict)
+            for rank in _watched(self.where, self.n_ranks)
+        ]
         self.verdict = self._disagree(views) or self._stalled(views)
         return self.verdict
 
     def _disagree(self, views: Sequence[_View]) -> Verdict | None:
         if not self.strict:
             return None
-        found = _disagreement(views)
+        found = apart(_rings(views))
         # A slot may be read while it is written: what is seen twice is true.
         certain = found if found == self._suspected else None
         self._suspected = found
@@ -107,14 +109,15 @@ class Watchdog:
     def _stalled(self, views: Sequence[_View]) -> Verdict | None:
         silent = [view for view in views if self._silent_s(view) >= self.timeout_s]
         if stopped := [view for view in silent if view.state == "T"]:
-            return Verdict(_ranks(stopped), _blame(stopped, _waiting(silent), self.timeout_s))
+            held = next(((v, v.waits_in) for v in _waiting(silent)), None)
+            return Verdict(_ranks(stopped), _blame(stopped, held, self.timeout_s))
         for waiting in silent:
-            if waiting.waits_in is not None and waiting.state not in _GONE:
-                found = self._missing(waiting, waiting.waits_in, views, silent)
+            for at in waiting.under_way if waiting.state not in _GONE else ():
+                found = self._missing(waiting, at, views, silent)
                 if found is not None:
                     return found
         if len(silent) == len(views) and _waiting(views):
-            return _disagreement(views) or _stuck(views, self.timeout_s)
+            return apart(_rings(views)) or _stuck(views, self.timeout_s)
         return None
 
     def _silent_s(self, view: _View) -> float:
@@ -130,20 +133,17 @@ class Watchdog:
         behind = [view for view in views if _is_behind(view, at)]
         if any(view not in silent for view in behind):
             return None
+        sure = self.strict or at.kind not in _MUTE
         missing = behind or [
-            view for view in silent if view.reached(at.group) is None and view.waits_in is None
+            view
+            for view in silent
+            if sure and view.reached(at.group) is None and view.waits_in is None
         ]
         if not missing:
             return None
-        found = _disagreement(views)
-        reason = _blame(missing, [waiting], self.timeout_s)
+        found = apart(_rings(views))
+        reason = _blame(missing, (waiting, at), self.timeout_s)
         return found or Verdict(_ranks(missing), reason)
-
-
-def disagreement(where: Where, n_ranks: int) -> Verdict | None:
-    """The first collective that two ranks took for different ones, from the rings they left."""
-    views = [_View(rank, read_ring(where, rank), "", ()) for rank in range(n_ranks)]
-    return _disagreement(views)
 
 
 def last_collective(where: Where, rank: int) -> Noted | None:
@@ -161,7 +161,7 @@ def _watched(where: Where, n_ranks: int | None) -> Iterable[int]:
     return sorted({int(number) for number in numbers if number.isdecimal()})
 
 
-def _view(where: Where, rank: int) -> _View:
+def _view(where: Where, rank: int, *, mute: bool) -> _View:
     noted, life = read_ring(where, rank), read_life(where, rank)
     ended = sum(each.ended_ns > 0 for each in noted)
     last = noted[-1].number if noted else None
@@ -174,7 +174,7 @@ def _view(where: Where, rank: int) -> _View:
     if life is not None and life.waits_in:
         besides = Noted(-1, life.seq, 0, 0, 0, _BESIDES, "", life.waits_in)
     mark = (last, ended, beat, besides, computed, _now(where, rank), _written(pid))
-    return _View(rank, noted, _state(pid), mark, besides, life is not None)
+    return _View(rank, noted, _state(pid), mark, besides, life is not None, mute)
 
 
 def _now(where: Where, rank: int) -> bytes:
@@ -212,40 +212,6 @@ def _written(pid: int | None) -> int:
     return int(next(written, "0")) // _WRITTEN
 
 
-def _disagreement(views: Sequence[_View]) -> Verdict | None:
-    first: dict[tuple[str, int], tuple[int, Noted]] = {}
-    found: list[tuple[int, Verdict]] = []
-    for view in views:
-        for noted in view.noted:
-            if noted.kind == Kind.P2P:
-                continue
-            other, theirs = first.setdefault((noted.group, noted.seq), (view.rank, noted))
-            if _differ(noted, theirs):
-                reason = _told_apart(other, theirs, view.rank, noted)
-                found.append((noted.seq, Verdict((other, view.rank), reason)))
-    return min(found, key=lambda each: each[0], default=(0, None))[1]
-
-
-def _differ(one: Noted, other: Noted) -> bool:
-    sized = one.kind in _SAME_SIZE and one.elements and other.elements
-    return (
-        one.kind != other.kind
-        or (one.unit != other.unit and bool(one.unit and other.unit))
-        or bool(sized and one.elements != other.elements)
-    )
-
-
-def _told_apart(rank: int, noted: Noted, other: int, theirs: Noted) -> str:
-    mine, others = f"'{noted.name}'", f"'{theirs.name}'"
-    if noted.elements != theirs.elements and noted.elements and theirs.elements:
-        mine += f" of {noted.elements} elements"
-        others += f" of {theirs.elements}"
-    return (
-        f"ranks disagree: rank {rank} issued {mine} and rank {other} {others} "
-        f"as seq {noted.seq} of group '{noted.group}'"
-    )
-
-
 def _is_behind(view: _View, at: Noted) -> bool:
     reached = view.reached(at.group)
     return at.group == EVERYONE if reached is None else reached < at.seq
@@ -255,14 +221,16 @@ def _waiting(views: Iterable[_View]) -> list[_View]:
     return [view for view in views if view.waits_in is not None and view.state not in _GONE]
 
 
-def _blame(missing: Sequence[_View], waiting: Sequence[_View], timeout_s: float) -> str:
+def _blame(
+    missing: Sequence[_View], waiting: tuple[_View, Noted | None] | None, timeout_s: float
+) -> str:
     first = missing[0]
     others = f" (and rank {', '.join(str(v.rank) for v in missing[1:])})" if missing[1:] else ""
     last = first.waits_in or (first.noted[-1] if first.noted else None)
     where = f", its last is {last.place}" if last is not None else ""
-    who = next(iter(waiting), None)
-    at = None if who is None else who.waits_in
-    held = "" if who is None or at is None else f", and rank {who.rank} waits in {at.place}"
+    held = ""
+    if waiting is not None and waiting[1] is not None:
+        held = f", and rank {waiting[0].rank} waits in {waiting[1].place}"
     how = _STATES.get(first.state, "is not there")
     if not first.joined:
         how = f"has not joined and {how}"
@@ -280,6 +248,10 @@ def _stuck(views: Sequence[_View], timeout_s: float) -> Verdict:
         f"nothing has arrived for {timeout_s:g} s, the network is down or another host's rank is "
         f"lost: {each}",
     )
+
+
+def _rings(views: Iterable[_View]) -> dict[int, tuple[Noted, ...]]:
+    return {view.rank: view.noted for view in views}
 
 
 def _ranks(views: Iterable[_View]) -> tuple[int, ...]:

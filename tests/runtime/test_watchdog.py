@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from zerosim_runtime.disagreement import disagreement
 from zerosim_runtime.records import NOW
 from zerosim_runtime.ring import Ring, open_ring
-from zerosim_runtime.watchdog import Watchdog, disagreement, last_collective
+from zerosim_runtime.watchdog import Watchdog, last_collective
 
 T = 20.0
 
@@ -137,6 +138,27 @@ def test_when_all_wait_in_one_collective_nothing_arrives(watched: Watched) -> No
     assert watched.after(T) == (
         "nothing has arrived for 20 s, the network is down or another host's rank is lost: "
         "rank 0 in 'AGa' (seq 3 of group 'dp'), rank 1 in 'AGa' (seq 3 of group 'dp')"
+    )
+
+
+def test_a_reduce_scatter_of_a_program_may_have_ended_though_nobody_says_so(
+    watched: Watched,
+) -> None:
+    for ring in watched.rings:
+        ring.issue("dp", 0, "reduce_scatter", "a", 1, 8)
+    assert watched.after(1000) is None
+
+
+def test_who_is_behind_is_named_behind_reduce_scatters_without_an_end(watched: Watched) -> None:
+    for ring in watched.rings:
+        ring.issue("rs", 0, "reduce_scatter", "a", 1, 8)
+        _issue(ring, 0, "a", ended=True)
+    _issue(watched.rings[0], 1, "b", ended=False)
+    reason = watched.after(T)
+    assert reason is not None
+    assert reason.startswith("rank 1 hangs")
+    assert reason.endswith(
+        "its last is 'AGa' (seq 0 of group 'dp'), and rank 0 waits in 'AGb' (seq 1 of group 'dp')"
     )
 
 

@@ -60,6 +60,8 @@ class Compute:
     backward: Open | None = None
     graphs: set[int] = field(default_factory=set)
     sample: Callable[[], None] = lambda: None
+    beat: Callable[[int], None] = lambda _: None
+    """Told that the rank moves on."""
 
     def unit(self) -> str | None:
         """The unit that computes now."""
@@ -90,6 +92,7 @@ class Compute:
         if place.unit is None or running is not None:
             return
         now = _now()
+        self.beat(now)
         kind = Kind.FORWARD
         if in_backward():
             kind = Kind.RECOMPUTE

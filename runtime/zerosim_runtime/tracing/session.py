@@ -151,7 +151,7 @@ def _assemble(tracer: Tracer) -> Session:
         models=models,
         callers=Callers(models),
         steps=steps,
-        compute=Compute(tracer.add, models, steps, reducers),
+        compute=Compute(tracer.add, models, steps, reducers, beat=tracer.ring.beat),
         pending=Pending(tracer.add, tracer.ring),
         times=times,
         ring=tracer.ring,

@@ -7,9 +7,9 @@ import signal
 from pathlib import Path
 from typing import Final
 
+from zerosim_runtime.disagreement import disagreement
 from zerosim_runtime.places import Where
 from zerosim_runtime.tracing.log import Log, read_logs
-from zerosim_runtime.watchdog import disagreement
 
 OUTPUT_FILE: Final = "program.log"
 _RAISED: Final = re.compile(
