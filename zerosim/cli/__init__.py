@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import StringIO
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -58,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
         code = command.main(list(arguments), prog_name="zerosim", standalone_mode=False)
     except typer.Exit as stop:
         return stop.exit_code
-    except (*_FORESEEN, KeyboardInterrupt) as error:
+    except (*_FORESEEN, _StoppedError, KeyboardInterrupt) as error:
         sentence, failed = _explained(error)
         log(f"zerosim: {sentence}")
         return failed
@@ -72,7 +73,7 @@ def _explained(error: BaseException) -> tuple[str, int]:
             return str(error), 2
         case ZerosimError():
             return str(error), 1
-        case KeyboardInterrupt() | typer.Abort():
+        case _StoppedError() | KeyboardInterrupt() | typer.Abort():
             return str(error) or "stopped", 130
         case typer.TyperException():
             context = getattr(error, "ctx", None)
@@ -101,7 +102,25 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         raise UnknownNameError("command", verb, VERBS)
     for name in VERBS if verb is None else (verb,):
         import_module(VERBS[name]).register(app)
+    for command in app.registered_commands:
+        if command.callback is not None:
+            command.callback = _stoppable(command.callback)
     return app
+
+
+class _StoppedError(Exception):
+    """Ctrl-C, with what there is to say of it: typer keeps only the exit code of a KeyboardInterrupt."""
+
+
+def _stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(verb)
+    def run_verb(*words: Any, **options: Any) -> Any:  # noqa: ANN401 - the verb's own
+        try:
+            return verb(*words, **options)
+        except KeyboardInterrupt as stop:
+            raise _StoppedError(str(stop) or "stopped") from None
+
+    return run_verb
 
 
 def _version(wanted: bool) -> None:

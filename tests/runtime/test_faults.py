@@ -1,0 +1,33 @@
+"""Faults planted into real runs end soon, name rank, op and number, keep the run, and leave nobody."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from benchmarks.faults.cases import FAULTS
+from benchmarks.faults.strike import Ended, strike
+
+CHEAP = ("stopped", "hangs", "shapes", "swapped", "script forks", "never joins", "Ctrl-C")
+TIMEOUT_S = 4.0
+"""For ranks that hang; all of them run at the same time."""
+
+
+@pytest.fixture(scope="module")
+def ended() -> dict[str, Ended]:
+    """All that is cheap, three at a time."""
+    chosen = [fault for fault in FAULTS if fault.name in CHEAP]
+    with ThreadPoolExecutor(3) as pool:
+        return {e.fault.name: e for e in pool.map(partial(strike, timeout_s=TIMEOUT_S), chosen)}
+
+
+@pytest.mark.runtime
+@pytest.mark.parametrize("name", CHEAP)
+def test_a_fault_ends_as_it_should(name: str, ended: dict[str, Ended]) -> None:
+    how = ended[name]
+    assert how.problem == "", how.sentence
+    assert how.seconds < 30
+    assert how.left == ()
+    assert how.litter == ()
