@@ -26,7 +26,6 @@ from zerosim_runtime.tracing.collect import PROGRAM_FILE, read_program
 from zerosim_runtime.tracing.command import command_of, name_of, starts_ranks, told
 from zerosim_runtime.tracing.hook import DIRECTORY_VARIABLE
 from zerosim_runtime.tracing.keeping import Place, elsewhere, kept, make_place, problem, store
-from zerosim_runtime.tracing.log import read_logs
 from zerosim_runtime.tracing.tracer import steps_of
 from zerosim_runtime.tracing.verdict import OUTPUT_FILE, describe
 from zerosim_runtime.watchdog import TIMEOUT_S, Watchdog
