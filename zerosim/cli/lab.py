@@ -41,9 +41,9 @@ Out = Annotated[
 ]
 Steps = Annotated[int, typer.Option("--steps", min=1, help="Steps to run; the first warms up.")]
 Timeout = Annotated[
-    float,
+    float | None,
     typer.Option(
-        "--timeout", min=1, help="Seconds in which a rank that others wait for must move."
+        "--timeout", min=1, help="Seconds in which something must move (as the links need)."
     ),
 ]
 Check = Annotated[bool, typer.Option("--check", help="Say what this machine can do; run nothing.")]
@@ -63,7 +63,7 @@ def lab(
     latency: Latency = "0us",
     mtu: Mtu = 1500,
     steps: Steps = 4,
-    timeout: Timeout = 20.0,
+    timeout: Timeout = None,
     words: Words = None,
     out: Out = None,
     check: Check = False,
