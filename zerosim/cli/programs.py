@@ -55,7 +55,11 @@ def trace_program(
     if nnodes > 1 or node_rank is not None or rendezvous is not None:
         meeting = runtime("rendezvous").rendezvous_at(rendezvous, nnodes, node_rank)
     options = launch.Options(nproc, steps, extras, timeout_s, meeting)
-    result = launch.trace_program(words, out, options, log)
+    try:
+        result = launch.trace_program(words, out, options, log)
+    except KeyboardInterrupt as stop:
+        log(f"zerosim: {str(stop) or 'stopped'}")  # typer only passes the exit code on
+        raise
     if result is None:
         if json:
             print_json({"parts": str(out if meeting else runtime("tracing.keeping").parts_of(out))})

@@ -53,7 +53,9 @@ def incomplete(where: Where) -> str | None:
     first = _first(logs, {})
     if first.status is None:
         return f"rank {first.rank} left no last word, {_place(first)}"
-    return f"rank {first.rank} {first.status} ({first.message}) {_place(first)}"
+    if first.status == "failed":
+        return f"rank {first.rank} failed ({first.message}) {_place(first)}"
+    return f"rank {first.rank} was {first.status} {_place(first)}"
 
 
 def _place(log: Log) -> str:
@@ -73,7 +75,8 @@ def _first(logs: tuple[Log, ...], exits: dict[int, int]) -> Log:
     if silent:
         return next((log for log in silent if log.rank in exits), silent[0])
     named = [log for log in logs if exits.get(log.rank, 0) > 0]
-    return min(named or logs, key=lambda log: log.ended_ns or 0)
+    told = [log for log in logs if log.status != "finished"]
+    return min(named or told or logs, key=lambda log: log.ended_ns or 0)
 
 
 def _how(code: int) -> str:

@@ -98,7 +98,7 @@ class Watcher:
             self.drain()
         span = self._span(asked, seen, label, backend_of(seen, group, device))
         slot = self.ring.issue(
-            span.group or "", span.seq or 0, span.kind, span.unit, span.issued_ns
+            span.group or "", span.seq or 0, span.kind, span.unit, span.issued_ns, span.elements
         )
         silent = op in _SILENT or asked.kind is Kind.REDUCE_SCATTER
         return Call(

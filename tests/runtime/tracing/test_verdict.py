@@ -65,14 +65,14 @@ def test_without_ranks_the_last_error_of_the_program_is_told(tmp_path: Path) -> 
     ("status", "sentence"),
     [
         ("finished", None),
-        ("failed", "rank 1 failed (E: x) after 'AR0' (seq 0 of group 'world')"),
+        ("terminated", "rank 1 was terminated after 'AR0' (seq 0 of group 'world')"),
     ],
 )
 def test_what_is_incomplete_is_said_without_a_launcher(
     tmp_path: Path, status: str, sentence: str | None
 ) -> None:
     rank(tmp_path, 0).close("finished")
-    rank(tmp_path, 1).close(status, "E: x")
+    rank(tmp_path, 1).close(status)
     assert incomplete(tmp_path) == sentence
 
 
