@@ -171,6 +171,19 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class OpTime:
+    """What an op of a `kind` takes on this machine for a `unit`, whatever a formula says of it.
+
+    Of an all-gather: to put the rows that arrived in place, by whoever waits for it.
+    """
+
+    kind: str
+    unit: str
+    seconds: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Contention:
     """What work that runs at once takes from each other; each can be switched by itself.
 
@@ -209,7 +222,9 @@ class Cluster:
     `backend` decides what a collective puts on the wire, `collectives` names the model of its time:
     nccl needs `topology`, table needs `measured`.
     `sources` names, for each number, where it
-    is from: datasheet, measured, fitted on …, assumed.
+    is from: datasheet, measured, fitted on …, assumed. `ops`: times of single ops, which go before
+    what a formula says. `piece_s`: what each piece of a message takes beside its bytes, where Gloo's
+    messages go in pieces.
     """
 
     name: str
@@ -226,6 +241,8 @@ class Cluster:
     topology: Topology | None = None
     contention: Contention = Contention()
     measured: tuple[Measured, ...] = ()
+    ops: tuple[OpTime, ...] = ()
+    piece_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse sizes below one, and rates that are no finite positive number."""
@@ -256,6 +273,7 @@ class Cluster:
             ("issue_s", self.host.issue_s),
             ("collective_issue_s", self.host.collective_s),
             ("base_s", self.base_s),
+            ("piece_s", self.piece_s),
         ):
             if not math.isfinite(seconds) or seconds < 0:
                 raise ScenarioError(f"cluster.{what} is {seconds}: give a finite number, 0 or more")

@@ -67,6 +67,16 @@ def read_number(text: str) -> float | None:
     return float(found["number"]) * _SUFFIXES[found["unit"]]
 
 
+def read_rate(text: str) -> float:
+    """`400Mbit` (a second) in bytes a second. Raises InputError."""
+    found = _RATE.fullmatch(text.strip())
+    if found is None or not float(found["number"]):
+        raise InputError(f"rate '{text}' cannot be read: write 400Mbit, 1.5Gbit or 800kbit")
+    return float(found["number"]) * _BITS[found["unit"]] / 8
+
+
+_RATE: Final = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,9})?)(?P<unit>[kMG])bit")
+_BITS: Final = {"k": 1e3, "M": 1e6, "G": 1e9}
 _NUMBER: Final = re.compile(
     r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?) ?(?P<unit>[A-Za-z]*)"
 )

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from zerosim.kinds import Kind
 from zerosim_runtime.assignment import RUN, read_assignment
 from zerosim_runtime.collectives import PeerLostError, choose_backend, start_group
+from zerosim_runtime.pace import parse_backend
 from zerosim_runtime.rank import agree, make_trainer, open_rank, stop, train
 from zerosim_runtime.replaying.run import replay_run
 from zerosim_runtime.ring import EVERYONE, JOINING, open_ring
@@ -36,7 +37,8 @@ def main(directory: Path) -> int:
     sys.setswitchinterval(_SWITCH_S)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     assignment, scenario = read_assignment(directory)
-    backend = choose_backend(assignment.backend, int(os.environ["LOCAL_WORLD_SIZE"]))
+    name, pace = parse_backend(assignment.backend)
+    backend = choose_backend(name, int(os.environ["LOCAL_WORLD_SIZE"]))
     ring = open_ring(directory, int(os.environ["RANK"]))
     before_end.append(partial(ring.say, "terminated"))
     try:
@@ -55,7 +57,9 @@ def main(directory: Path) -> int:
             dist.destroy_process_group()
             return 0
         recorder.write(attempt=agree(assignment, scenario))
-        trainer = make_trainer(scenario, recorder, backend=backend, timeout_s=assignment.timeout_s)
+        trainer = make_trainer(
+            scenario, recorder, backend=backend, timeout_s=assignment.timeout_s, pace=pace
+        )
         train(trainer)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the record must say so
         return _failed(recorder.close, error)

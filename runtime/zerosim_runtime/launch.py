@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
-from zerosim.errors import RunError, RuntimeFailedError, ScenarioError, UnknownNameError
+from zerosim.errors import RunError, RuntimeFailedError, ScenarioError
 from zerosim.plan import Plan
 from zerosim.scenario import Scenario, plan_of
 from zerosim.store import check_place, save_run
@@ -21,13 +20,13 @@ from zerosim_runtime.assignment import Assignment, assigned_plan, write_assignme
 from zerosim_runtime.capacity import available_bytes, check_memory
 from zerosim_runtime.failure import describe_failure
 from zerosim_runtime.limits import check_limits
+from zerosim_runtime.links import on_links
 from zerosim_runtime.merge import merge
 from zerosim_runtime.records import steps_done
 from zerosim_runtime.resident import STEADY_MALLOC
 from zerosim_runtime.watchdog import TIMEOUT_S, Watchdog
 
 Progress = Callable[[str], None]
-BACKENDS: Final = ("auto", "gloo", "nccl")
 
 
 def trace(
@@ -36,6 +35,7 @@ def trace(
     nproc: int,
     steps: int = 4,
     backend: str = "auto",
+    scatter: str | None = None,
     out: Path | None = None,
     progress: Progress | None = None,
     timeout_s: float = TIMEOUT_S,
@@ -52,7 +52,14 @@ def trace(
     RuntimeFailedError if a rank dies or hangs, KeyboardInterrupt on Ctrl-C; no process stays behind,
     whatever happens.
     """
-    asked = prepare(scenario, nproc=nproc, steps=steps, backend=backend, poison=poison)
+    asked = prepare(
+        scenario,
+        nproc=nproc,
+        steps=steps,
+        backend=backend,
+        scatter=scatter,
+        poison=poison,
+    )
     assignment = replace(asked, rss=rss)
     variables = STEADY_MALLOC if rss else ()
     with working_directory() as directory:
@@ -68,16 +75,16 @@ def prepare(
     nnodes: int = 1,
     steps: int,
     backend: str = "auto",
+    scatter: str | None = None,
     timeout_s: float = 300.0,
     poison: bool = False,
 ) -> Assignment:
     """What `nproc` ranks on each of `nnodes` nodes are asked to do, checked before any starts.
 
-    Raises InputError for what cannot be run, RuntimeFailedError without torch.
+    `backend` as `parse_backend` reads it; `scatter` None: as the scenario's cluster says. Raises
+    InputError for what cannot be run, RuntimeFailedError without torch.
     """
-    asked = as_real(scenario, nproc=nproc * nnodes, steps=steps)
-    if backend not in BACKENDS:
-        raise UnknownNameError("backend", backend, BACKENDS)
+    asked = on_links(as_real(scenario, nproc=nproc * nnodes, steps=steps), backend, scatter)
     if importlib.util.find_spec("torch") is None:
         raise RuntimeFailedError("torch is not installed: pip install torch==2.13.0")
     check_memory(plan_of(asked), available_bytes(), nproc)

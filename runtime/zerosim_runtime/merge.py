@@ -13,7 +13,6 @@ from zerosim.errors import RunError, RuntimeFailedError
 from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.plan import Op, Plan
 from zerosim.scenario import Scenario, cluster_of, facts_of
-from zerosim.scenario.sections import ClusterSection
 from zerosim.trace import (
     Clock,
     Flag,
@@ -26,6 +25,7 @@ from zerosim.trace import (
 )
 from zerosim_runtime.assignment import assigned_plan, read_assignment
 from zerosim_runtime.ledger import samples, states
+from zerosim_runtime.links import on_gloo
 from zerosim_runtime.places import Where
 from zerosim_runtime.records import (
     Done,
@@ -85,10 +85,7 @@ def as_measured(
     """The scenario with the machine that it really ran on: the one that is given, for gloo this CPU."""
     if machine is not None:
         return Scenario.from_dict(scenario.to_dict() | {"cluster": machine})
-    if backend != "gloo":
-        return scenario
-    cluster = ClusterSection(name="cpu-gloo", world_size=scenario.cluster.world_size)
-    return replace(scenario, cluster=cluster)
+    return on_gloo(scenario) if backend == "gloo" else scenario
 
 
 def align(records: Sequence[Record]) -> tuple[Clock, tuple[Record, ...]]:

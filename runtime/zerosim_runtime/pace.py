@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from zerosim.errors import InputError, UnknownNameError
+from zerosim.units import read_rate
 
 BACKENDS: Final = ("auto", "gloo", "nccl")
 SCATTERS: Final = ("native", "all-to-all")
 """How Gloo reduce-scatters: as it does (an all-reduce inside), or by an all-to-all and a sum."""
 _FORM: Final = "paced:RATE or paced:RATE,LATENCY, e.g. paced:400Mbit or paced:400Mbit,50us"
-_RATE: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[kMG])bit")
 _TIME: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>us|µs|ms|s)")
-_BITS: Final = {"k": 1e3, "M": 1e6, "G": 1e9}
 _SECONDS: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _NS: Final = 1e9
 _TINY: Final = 0.5
@@ -109,14 +108,6 @@ def parse_backend(text: str) -> tuple[str, Pace | None]:
     if not colon or not rate:
         raise InputError(f"backend '{text}' says no rate: write {_FORM}")
     return "gloo", Pace(read_rate(rate), _seconds(latency) if latency else 0.0)
-
-
-def read_rate(text: str) -> float:
-    """`400Mbit` in bytes a second. Raises InputError."""
-    found = _RATE.fullmatch(text.strip())
-    if found is None or not float(found["number"]):
-        raise InputError(f"rate '{text}' cannot be read: write 400Mbit, 1.5Gbit or 800kbit")
-    return float(found["number"]) * _BITS[found["unit"]] / 8
 
 
 def _seconds(text: str) -> float:

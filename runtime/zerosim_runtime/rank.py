@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from zerosim.errors import RuntimeFailedError
 from zerosim.plan import Allocation, Plan
-from zerosim.scenario import Scenario, numerics_of, plan_of, workload_of
+from zerosim.scenario import Scenario, cluster_of, numerics_of, plan_of, workload_of
 from zerosim_runtime.assignment import Assignment, digest
 from zerosim_runtime.averaging import hold_buffer
 from zerosim_runtime.clock import clock_identity, measure_offsets, one_clock
@@ -25,6 +25,7 @@ from zerosim_runtime.layout import layout_of
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.model import Batch, Model, batch_of, model_of
 from zerosim_runtime.optimizer import Settings, make_optimizer
+from zerosim_runtime.pace import Pace
 from zerosim_runtime.progress import Rank, settle_all
 from zerosim_runtime.recorder import Recorder, noting, open_recorder
 from zerosim_runtime.ring import Ring
@@ -87,8 +88,12 @@ def make_trainer(
     backend: str,
     timeout_s: float,
     settings: Settings = _DEFAULTS,
+    pace: Pace | None = None,
 ) -> Trainer:
-    """Build what the scenario names on this rank; all ranks must do so together."""
+    """Build what the scenario names on this rank; all ranks must do so together.
+
+    `pace`: the link that all communicators share.
+    """
     memory = recorder.memory
     scenario = replace(scenario, run=replace(scenario.run, ledger=True))
     plan, workload, numerics = plan_of(scenario), workload_of(scenario), numerics_of(scenario)
@@ -100,6 +105,9 @@ def make_trainer(
     )
     optimizer = make_optimizer(weights, numerics, settings)
     _hold(memory, plan, (allocation_of(weights), optimizer.allocation))
+    scatter = scenario.cluster.scatter or "native"
+    if pace is not None:
+        pace.ranks_per_node = cluster_of(scenario).ranks_per_node
     channels = {op.communicator for op in plan.ops if op.communicator is not None}
     rank = Rank(
         n_ranks=plan.world_size,
@@ -108,7 +116,10 @@ def make_trainer(
         optimizer=optimizer,
         memory=memory,
         recorder=recorder,
-        communicators={name: communicator(backend, timeout_s) for name in sorted(channels)},
+        communicators={
+            name: communicator(backend, timeout_s, scatter=scatter, pace=pace)
+            for name in sorted(channels)
+        },
         grad_dtype=dtype_of(numerics.grad_dtype),
     )
     for name, channel in rank.communicators.items():

@@ -46,6 +46,10 @@ Timeout = Annotated[
         "--timeout", min=1, help="Seconds in which something must move (as the links need)."
     ),
 ]
+Scatter = Annotated[
+    str,
+    typer.Option("--scatter", help="How ranks reduce-scatter: native or all-to-all, in pieces."),
+]
 Check = Annotated[bool, typer.Option("--check", help="Say what this machine can do; run nothing.")]
 
 
@@ -64,6 +68,7 @@ def lab(
     mtu: Mtu = 1500,
     steps: Steps = 4,
     timeout: Timeout = None,
+    scatter: Scatter = "native",
     words: Words = None,
     out: Out = None,
     check: Check = False,
@@ -90,7 +95,13 @@ def lab(
     chosen = load_scenario(scenario, [*(words or []), f"world_size={shape.world_size}"])
     out = out or run_path(Path("runs"), f"{chosen.name}-lab")
     trace = _runtime("zerosim_runtime.lab.run").run_lab(
-        chosen, shape, steps=steps, out=out, progress=log, timeout_s=timeout
+        chosen,
+        shape,
+        steps=steps,
+        out=out,
+        progress=log,
+        timeout_s=timeout,
+        scatter=scatter,
     )
     log(f"stored {out}")
     summary = summarize(trace)

@@ -38,7 +38,16 @@ Dtype = Annotated[
     str | None, typer.Option("--dtype", help="float64, float32, bfloat16 or float16.")
 ]
 Optimizer = Annotated[str | None, typer.Option("--optimizer", help="sgd, momentum, adam or adamw.")]
-Backend = Annotated[str, typer.Option("--backend", help="auto, gloo or nccl.")]
+Backend = Annotated[
+    str,
+    typer.Option(
+        "--backend", help="auto, gloo, nccl, or paced:400Mbit,50us (a link of that rate)."
+    ),
+]
+Scatter = Annotated[
+    str | None,
+    typer.Option("--scatter", help="How Gloo reduce-scatters: native or all-to-all, in pieces."),
+]
 Nodes = Annotated[int, typer.Option("--nnodes", min=1, max=4096, help="Machines of the run.")]
 NodeRank = Annotated[
     int | None,
@@ -76,6 +85,7 @@ def trace(
     dtype: Dtype = None,
     optimizer: Optimizer = None,
     backend: Backend = "auto",
+    scatter: Scatter = None,
     nnodes: Nodes = 1,
     node_rank: NodeRank = None,
     rendezvous: Meeting = None,
@@ -117,7 +127,12 @@ def trace(
     out = out or run_path(Path("runs"), f"{chosen.name}-{nproc * nnodes}-ranks")
     if nnodes > 1 or node_rank is not None or rendezvous is not None:
         asked = launch.prepare(
-            chosen, nproc=nproc, nnodes=nnodes, steps=_count(steps), backend=backend
+            chosen,
+            nproc=nproc,
+            nnodes=nnodes,
+            steps=_count(steps),
+            backend=backend,
+            scatter=scatter,
         )
         meeting = programs.runtime("rendezvous").rendezvous_at(rendezvous, nnodes, node_rank)
         place = programs.runtime("node").trace_node(
@@ -136,6 +151,7 @@ def trace(
         nproc=nproc,
         steps=_count(steps),
         backend=backend,
+        scatter=scatter,
         max_restarts=max_restarts,
         out=out,
         progress=log,

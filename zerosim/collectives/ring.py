@@ -14,7 +14,14 @@ from __future__ import annotations
 
 from zerosim.cluster import Cluster
 from zerosim.collectives.placement import Loads, Placement, Transfer, slowest_s
-from zerosim.collectives.volume import PIPELINES, passes, wire_bytes
+from zerosim.collectives.volume import (
+    GLOOS,
+    PIPELINES,
+    n_pieces,
+    node_bytes,
+    passes,
+    wire_bytes,
+)
 from zerosim.kinds import Kind
 from zerosim.units import seconds_to_ns
 
@@ -26,10 +33,14 @@ def ring(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> Transfe
     groups of the axis that pass a node.
     """
     times = passes(kind, cluster.backend)
+    pieces = n_pieces(kind, nbytes, group.n_ranks, cluster.backend)
     steps = 1 if kind is Kind.P2P else times * (group.n_ranks - 1)
     between = min(steps, times * (group.n_nodes - 1))
     latency_s = (
-        cluster.base_s + (steps - between) * cluster.intra.hop_s + between * cluster.inter.hop_s
+        cluster.base_s
+        + pieces * cluster.piece_s
+        + (steps - between) * cluster.intra.hop_s
+        + between * cluster.inter.hop_s
     )
     loads = ring_loads(kind, nbytes, group, cluster)
     wire_ns = seconds_to_ns(slowest_s(loads, cluster))
@@ -44,5 +55,9 @@ def ring_loads(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> L
     sent = nbytes if pipeline else wire_bytes(kind, nbytes, n, cluster.backend)
     if group.n_nodes == 1:
         return ((cluster.intra.name, sent),)
+    if cluster.backend in GLOOS:
+        leaving = node_bytes(kind, nbytes, n, group.per_node, cluster.backend)
+        inside = ((cluster.intra.name, sent),) if group.per_node > 1 else ()
+        return (*inside, (cluster.inter.name, group.sharing * leaving))
     crossing = nbytes if pipeline else -(-times * nbytes * (n - group.per_node) // n)
     return ((cluster.intra.name, sent), (cluster.inter.name, group.sharing * crossing))

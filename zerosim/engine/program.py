@@ -12,6 +12,7 @@ from zerosim.cluster import Cluster, Contention
 from zerosim.collectives import Transfer, capacities, passes, transfer
 from zerosim.compute import compute_ns
 from zerosim.engine.contention import Kernels, Taken, kernels_of, taken_by
+from zerosim.engine.op_times import OpTimes
 from zerosim.errors import PlanError
 from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.plan import Axis, ByRank, Op, Plan
@@ -125,6 +126,7 @@ def timed(plan: Plan, cluster: Cluster, *, messages: bool = False) -> Program:
     costs: dict[tuple[object, ...], Cost] = {}
     issue = seconds_to_ns(cluster.host.issue_s), seconds_to_ns(cluster.host.collective_s)
     serial = cluster.contention.communicators
+    known = OpTimes(cluster)
     ops: list[Timed] = []
     for op in plan.ops:
         before = [*op.after]
@@ -138,6 +140,7 @@ def timed(plan: Plan, cluster: Cluster, *, messages: bool = False) -> Program:
         if key not in costs:
             costs[key] = _cost(op, None if axis is None else plan.axes[axis], cluster)
         duration, moved, kernels, taken = costs[key]
+        duration, kernels = known.of(op, duration, kernels)
         collective = op.kind in COMMUNICATION
         ops.append(
             Timed(

@@ -7,6 +7,7 @@ from typing import Final
 from zerosim.hardware import ampere, blackwell, hopper, over_pcie, volta
 from zerosim.hardware.classroom import CLASSROOM
 from zerosim.hardware.cpu_gloo import CPU_GLOO
+from zerosim.hardware.lab import LAB
 from zerosim.hardware.machine import Machine
 from zerosim.registry import Registry
 
@@ -52,6 +53,7 @@ MACHINES: Final = Registry(
             over_pcie.L40S,
             over_pcie.RTX_4090,
             CPU_GLOO,
+            LAB,
             CLASSROOM,
         )
     },

@@ -10,9 +10,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from zerosim.cluster import Measured
+from zerosim.cluster import Measured, OpTime
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.hardware.measured_series import series_from, series_to
+from zerosim.hardware.op_times import op_times_from, op_times_to
 from zerosim.hardware.toml_file import read_tables, table_in
 from zerosim.toml_text import read_toml, write_toml
 
@@ -34,12 +35,16 @@ class DeviceConstants:
 
 @dataclass(frozen=True, slots=True)
 class FabricConstants:
-    """What a network adds to a collective, at each step and once, and the share of its rate it reaches."""
+    """What a network adds to a collective, at each step and once, and the share of its rate it reaches.
+
+    `piece_s`: what it adds to each piece of a message, where messages go in pieces.
+    """
 
     net_latency_s: float
     share: float
     source: str
     net_base_s: float = 0.0
+    piece_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Calibration:
     launcher: dict[str, LauncherConstants] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
     collective: tuple[Measured, ...] = ()
+    op: tuple[OpTime, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As tables of plain values; what is empty, and what is None, is left out."""
@@ -77,6 +83,7 @@ class Calibration:
             found = getattr(self, kind)
             tables[kind] = {name: _present(asdict(found[name])) for name in found}
         tables["collective"] = series_to(self.collective)
+        tables["op"] = op_times_to(self.op)
         return {name: table for name, table in tables.items() if table}
 
 
@@ -84,7 +91,7 @@ def calibration_from(record: object, where: str = "calibration") -> Calibration:
     """A calibration from its tables. Raises UnknownNameError, ScenarioError; `where` names them."""
     tables = table_in(record, where)
     for name in tables:
-        if name not in (known := ("provenance", *_KINDS, "collective")):
+        if name not in (known := ("provenance", *_KINDS, "collective", "op")):
             raise UnknownNameError(f"table of {where}", name, known)
     said = table_in(tables.get("provenance", {}), f"{where}.provenance")
     for key, text in said.items():
@@ -96,6 +103,7 @@ def calibration_from(record: object, where: str = "calibration") -> Calibration:
         launcher=_constants(LauncherConstants, tables.get("launcher", {}), f"{where}.launcher"),
         provenance=said,
         collective=series_from(tables.get("collective", ()), f"{where}.collective"),
+        op=op_times_from(tables.get("op", ()), f"{where}.op"),
     )
 
 
@@ -124,6 +132,7 @@ def merged(base: Calibration, over: Calibration) -> Calibration:
         launcher=base.launcher | over.launcher,
         provenance=base.provenance | over.provenance,
         collective=(*over.collective, *base.collective),
+        op=tuple({(op.kind, op.unit): op for op in (*base.op, *over.op)}.values()),
     )
 
 
@@ -163,6 +172,7 @@ _WANTED: Final = {
     "launch_s": "seconds a kernel takes beside its work, 0 to 1",
     "net_latency_s": "seconds that the network adds to each step between nodes, 0 to 1",
     "net_base_s": "seconds that the network adds to a collective, 0 to 1",
+    "piece_s": "seconds that the network adds to a piece of a message, 0 to 1",
     "share": "the share of the network cards' rate that arrives, above 0, at most 1",
     "issue_s": "seconds to issue a collective, 0 to 1",
     "kernel_s": "seconds to issue a kernel, 0 to 1",

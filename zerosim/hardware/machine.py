@@ -55,7 +55,9 @@ class Machine:
         network = fabric_constants(self.fabric, known)
         launching = launcher_constants(self.launcher, known)
         rates = self.device.peak_flops
-        gpus = self.topology is not None and self.device.sms > 0
+        # NCCL's tuner takes what the network adds by itself; see below.
+        tuned = self.topology is not None
+        gpus = tuned and self.device.sms > 0
         return Cluster(
             name=self.name,
             world_size=world_size,
@@ -73,11 +75,17 @@ class Machine:
                 shapes=table_of(self.device.name),
             ),
             intra=self.intra,
-            inter=replace(self.inter, busbw=self.inter.busbw * network.share),
+            inter=replace(
+                self.inter,
+                busbw=self.inter.busbw * network.share,
+                hop_s=self.inter.hop_s + (0.0 if tuned else network.net_latency_s),
+            ),
             host=Host(launching.kernel_s, launching.issue_s, self.computes),
-            base_s=self.base_s,
+            base_s=self.base_s + (0.0 if tuned else network.net_base_s),
             backend=self.backend,
             measured=known.collective,
+            ops=known.op,
+            piece_s=network.piece_s,
             sources=self.device.sources
             | self.sources
             | {

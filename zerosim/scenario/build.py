@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from zerosim.cluster import Cluster, Contention, Link
-from zerosim.collectives import COLLECTIVES, LATENCIES
+from zerosim.collectives import COLLECTIVES, GLOO, GLOO_ALL_TO_ALL, LATENCIES
 from zerosim.engine import Variation, moments, simulate
 from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES, Machine
@@ -26,7 +26,7 @@ from zerosim.scenario.sections import ClusterSection, WorkloadSection
 from zerosim.scenario.variation import variation_between
 from zerosim.schedules import SCHEDULES
 from zerosim.trace import ModelFacts, Trace
-from zerosim.units import dtype_bytes
+from zerosim.units import dtype_bytes, read_rate
 from zerosim.workload import Workload
 
 T = TypeVar("T")
@@ -146,7 +146,10 @@ def cluster_of(scenario: Scenario, given: Calibration | None = None) -> Cluster:
     dtype_bytes(scenario.numerics.dtype)
     if c.calibration is not None:
         given = merged(calibration_from(c.calibration), given or Calibration())
-    base = machine_of(scenario).cluster(c.world_size, scenario.numerics.dtype, given)
+    machine = machine_of(scenario)
+    base = machine.cluster(c.world_size, scenario.numerics.dtype, given)
+    share = base.inter.busbw / machine.inter.busbw
+    rate = None if c.inter is None else share * read_rate(c.inter)
     model = _or(c.collectives, base.collectives)
     _refuse_unread(c, model)
     return replace(
@@ -163,7 +166,7 @@ def cluster_of(scenario: Scenario, given: Calibration | None = None) -> Cluster:
             shapes=_or(c.shapes, base.device.shapes),
         ),
         intra=_link(base.intra, c.intra_busbw, c.intra_hop_s),
-        inter=_link(base.inter, c.inter_busbw, c.inter_hop_s),
+        inter=_link(base.inter, c.inter_busbw if rate is None else rate, c.inter_hop_s),
         host=replace(
             base.host,
             issue_s=_or(c.issue_s, base.host.issue_s),
@@ -171,7 +174,20 @@ def cluster_of(scenario: Scenario, given: Calibration | None = None) -> Cluster:
         ),
         base_s=_or(c.base_s, base.base_s),
         contention=_contention(c, base),
+        backend=_backend(c, base),
     )
+
+
+def _backend(c: ClusterSection, base: Cluster) -> str:
+    """What moves bytes: Gloo may reduce-scatter in two ways."""
+    if c.scatter is None:
+        return base.backend
+    if base.backend not in (GLOO, GLOO_ALL_TO_ALL):
+        raise ScenarioError(
+            f"cluster.scatter is {c.scatter}, but '{base.name}' has no Gloo: leave it out, or take "
+            "cluster lab or cpu-gloo"
+        )
+    return GLOO if c.scatter == "native" else GLOO_ALL_TO_ALL
 
 
 def _contention(c: ClusterSection, base: Cluster) -> Contention:

@@ -9,6 +9,7 @@ from zerosim.collectives import COLLECTIVES
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.hardware.calibration import calibration_from
 from zerosim.hardware.machine_file import machine_from
+from zerosim.units import read_rate
 from zerosim.workload import LOSSES
 
 MODELS: Final = ("uniform", "gpt", "llama", "parameters", "extracted")
@@ -20,6 +21,7 @@ ATTENTIONS: Final = ("flash", "flash1", "eager")
 COMPILED: Final = ("gpt", "llama")
 """Models whose kernels are counted one by one, so that it is known which of them are fused."""
 CHECKPOINTING: Final = ("none", "full", "selective", "ops")
+SCATTERS: Final = ("native", "all-to-all")
 _MAX_LAYERS: Final = 100_000
 """A hundred times the deepest models; checked before a workload is built of them."""
 
@@ -121,6 +123,9 @@ class ClusterSection:
     the model that reads them.
     What work that runs at once takes from each other, each by itself: `serial_communicators`,
     `link_sharing`, `sm_contention`, `memory_contention`, and `overlap_tax` in place of the last two.
+    `scatter`: how Gloo's ranks reduce-scatter, native (an all-reduce inside) or all-to-all.
+    `inter`: the rate of the link between nodes, e.g. 200Mbit, of which the share that the network's
+    constants say is reached (`inter_busbw` is what is reached).
     `machine`: a machine of one's own, as `cluster.file` reads it. `calibration`: constants that go
     before those that zerosim comes with.
     """
@@ -146,6 +151,8 @@ class ClusterSection:
     memory_contention: bool | None = None
     overlap_tax: float | None = None
     collectives: str | None = None
+    scatter: str | None = None
+    inter: str | None = None
     shapes: str | None = None
     machine: dict[str, Any] | None = None
     calibration: dict[str, Any] | None = None
@@ -154,6 +161,14 @@ class ClusterSection:
         """Refuse a model of collectives that does not exist, a machine or constants without sense."""
         if self.collectives is not None:
             COLLECTIVES[self.collectives]
+        if self.inter is not None:
+            read_rate(self.inter)
+            if self.inter_busbw is not None:
+                raise ScenarioError(
+                    f"cluster.inter is {self.inter} beside inter_busbw {self.inter_busbw}: give one"
+                )
+        if self.scatter is not None:
+            _one_of("scatter", self.scatter, SCATTERS)
         if self.calibration is not None:
             calibration_from(self.calibration, "cluster.calibration")
         if (

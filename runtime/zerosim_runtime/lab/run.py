@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -19,6 +19,7 @@ from zerosim_runtime.lab.shape import PORT, Shape, patience_s, payload_share
 from zerosim_runtime.launch import Progress, measure, prepare, program, working_directory
 from zerosim_runtime.rendezvous import Rendezvous
 
+_USUAL_MTU: Final = 1500
 
 def run_lab(
     scenario: Scenario,
@@ -28,17 +29,20 @@ def run_lab(
     out: Path | None = None,
     progress: Progress | None = None,
     timeout_s: float | None = None,
+    scatter: str = "native",
     **options: Any,  # noqa: ANN401 - those of `prepare`
 ) -> Trace:
     """Run a scenario on the ranks of a lab, and return what they and the links recorded.
+
+    `scatter`: how they reduce-scatter, native or all-to-all (messages then go in pieces).
 
     The run is stored as `out` if that is given, also when a rank fails: then as an unfinished one.
     Raises InputError for what cannot be run, LabError if this machine can make no lab,
     RuntimeFailedError if a rank dies or nothing has moved for `timeout_s` (None: as long as its links may
     need); no process and no namespace stays behind.
     """
-    asked = prepare(scenario, nproc=shape.world_size, steps=steps, backend="gloo", **options)
-    asked = replace(asked, machine=machine_of(shape))
+    asked = prepare(scenario, nproc=shape.world_size, steps=steps, backend="gloo", scatter=scatter, **options)
+    asked = replace(asked, machine=machine_of(shape, scatter))
     with (
         working_directory() as directory,
         open_lab(shape) as lab,
@@ -56,13 +60,19 @@ def run_lab(
         )
 
 
-def machine_of(shape: Shape) -> dict[str, Any]:
-    """The cluster section of a lab: what a program gets of a link once packets have their headers."""
+def machine_of(shape: Shape, scatter: str = "native") -> dict[str, Any]:
+    """The cluster section of a lab: what a program gets of a link once packets have their headers.
+
+    Of packets of 1500 bytes the machine `lab` knows it, or a calibration does.
+    """
+    share = payload_share(shape.mtu)
+    rate: dict[str, Any] = {"inter": f"{shape.inter * 8 / 1e6:.6g}Mbit"}
     return {
-        "name": "cpu-gloo",
+        "name": "lab",
         "world_size": shape.world_size,
         "ranks_per_node": shape.ranks_per_node,
-        "inter_busbw": shape.inter * payload_share(shape.mtu),
+        "scatter": scatter,
+        **(rate if shape.mtu == _USUAL_MTU else {"inter_busbw": shape.inter * share}),
         **({} if shape.intra is None else {"intra_busbw": shape.intra}),
         **({} if not shape.latency_s else {"inter_hop_s": shape.latency_s}),
     }
