@@ -223,8 +223,7 @@ class Cluster:
     nccl needs `topology`, table needs `measured`.
     `sources` names, for each number, where it
     is from: datasheet, measured, fitted on …, assumed. `ops`: times of single ops, which go before
-    what a formula says. `piece_s`: what each piece of a message takes beside its bytes, where Gloo's
-    messages go in pieces.
+    what a formula says.
     """
 
     name: str
@@ -242,7 +241,6 @@ class Cluster:
     contention: Contention = Contention()
     measured: tuple[Measured, ...] = ()
     ops: tuple[OpTime, ...] = ()
-    piece_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse sizes below one, and rates that are no finite positive number."""
@@ -273,7 +271,6 @@ class Cluster:
             ("issue_s", self.host.issue_s),
             ("collective_issue_s", self.host.collective_s),
             ("base_s", self.base_s),
-            ("piece_s", self.piece_s),
         ):
             if not math.isfinite(seconds) or seconds < 0:
                 raise ScenarioError(f"cluster.{what} is {seconds}: give a finite number, 0 or more")

@@ -21,7 +21,7 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 
-from zerosim.collectives import GLOO, GLOO_ALL_TO_ALL, PIECE_BYTES, node_bytes
+from zerosim.collectives import GLOO, GLOO_ALL_TO_ALL, node_bytes
 from zerosim.errors import RuntimeFailedError, ZerosimError
 from zerosim.kinds import Kind
 from zerosim_runtime import cuda, gloo
@@ -213,7 +213,7 @@ def communicator(
     made = Communicator(group, cuda.new_stream() if backend == "nccl" else None, now)
     if split:
         # What is paced does not wait behind its own bytes: whole messages cost less.
-        made.pieces = PIECE_BYTES if pace is None else gloo.WHOLE
+        made.pieces = gloo.PIECE_BYTES if pace is None else gloo.WHOLE
     if pace is not None:
         made.pace, made.shared_clock = pace, one_clock()
     made.waiter = threading.Thread(target=_wait_in_turn, args=(made,), daemon=True)

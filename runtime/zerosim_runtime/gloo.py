@@ -20,6 +20,8 @@ import torch
 import torch.distributed as dist
 
 GLOO_QUEUE: Final = "zerosim_gloo"
+PIECE_BYTES: Final = 32 * 2**10
+"""Of one rank's row. See Note [Pieces]."""
 WHOLE: Final = 2**62
 """More than any row has: its pieces are whole."""
 _SIXTEEN: Final = (torch.bfloat16, torch.float16)

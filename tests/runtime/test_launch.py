@@ -176,7 +176,7 @@ def test_real_ranks_override_the_scenarios_world_and_its_stragglers() -> None:
     ("words", "nproc", "backend", "message"),
     [
         ([], 0, "auto", "nproc is 0: give at least 1"),
-        ([], 2, "mpi", "no backend 'mpi': known: auto, gloo, nccl"),
+        ([], 2, "mpi", "no backend 'mpi': known: auto, gloo, nccl, paced:400Mbit"),
         (["schedule=fsdp1"], 2, "auto", "schedule is 'fsdp1', and real ranks cannot carry it out"),
         (["hidden=200000"], 2, "auto", "2 ranks of this scenario need .* lower layers"),
     ],

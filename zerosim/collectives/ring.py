@@ -17,7 +17,6 @@ from zerosim.collectives.placement import Loads, Placement, Transfer, slowest_s
 from zerosim.collectives.volume import (
     GLOOS,
     PIPELINES,
-    n_pieces,
     node_bytes,
     passes,
     wire_bytes,
@@ -33,14 +32,10 @@ def ring(kind: Kind, nbytes: int, group: Placement, cluster: Cluster) -> Transfe
     groups of the axis that pass a node.
     """
     times = passes(kind, cluster.backend)
-    pieces = n_pieces(kind, nbytes, group.n_ranks, cluster.backend)
     steps = 1 if kind is Kind.P2P else times * (group.n_ranks - 1)
     between = min(steps, times * (group.n_nodes - 1))
     latency_s = (
-        cluster.base_s
-        + pieces * cluster.piece_s
-        + (steps - between) * cluster.intra.hop_s
-        + between * cluster.inter.hop_s
+        cluster.base_s + (steps - between) * cluster.intra.hop_s + between * cluster.inter.hop_s
     )
     loads = ring_loads(kind, nbytes, group, cluster)
     wire_ns = seconds_to_ns(slowest_s(loads, cluster))

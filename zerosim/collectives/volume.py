@@ -27,8 +27,6 @@ GLOO: Final = "gloo"
 GLOO_ALL_TO_ALL: Final = "gloo-all-to-all"
 """Gloo whose reduce-scatters are an all-to-all and a sum, so that they move no all-reduce."""
 GLOOS: Final = (GLOO, GLOO_ALL_TO_ALL)
-PIECE_BYTES: Final = 32 * 2**10
-"""Of one rank's row: how Gloo's messages are cut where reduce-scatters go by all-to-all."""
 
 
 def passes(kind: Kind, backend: str) -> int:
@@ -48,13 +46,6 @@ def wire_bytes(kind: Kind, nbytes: int, n_ranks: int, backend: str = "nccl") -> 
     if kind is Kind.P2P:
         return nbytes
     return -(-passes(kind, backend) * nbytes * (n_ranks - 1) // n_ranks)
-
-
-def n_pieces(kind: Kind, nbytes: int, n_ranks: int, backend: str) -> int:
-    """In how many pieces a rank's row goes, 0 where it goes whole."""
-    if backend != GLOO_ALL_TO_ALL or kind not in (Kind.ALL_GATHER, Kind.REDUCE_SCATTER):
-        return 0
-    return -(-nbytes // n_ranks // PIECE_BYTES)
 
 
 def node_bytes(kind: Kind, nbytes: int, n_ranks: int, per_node: int, backend: str) -> int:

@@ -35,16 +35,12 @@ class DeviceConstants:
 
 @dataclass(frozen=True, slots=True)
 class FabricConstants:
-    """What a network adds to a collective, at each step and once, and the share of its rate it reaches.
-
-    `piece_s`: what it adds to each piece of a message, where messages go in pieces.
-    """
+    """What a network adds to a collective, at each step and once, and the share of its rate it reaches."""
 
     net_latency_s: float
     share: float
     source: str
     net_base_s: float = 0.0
-    piece_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +168,6 @@ _WANTED: Final = {
     "launch_s": "seconds a kernel takes beside its work, 0 to 1",
     "net_latency_s": "seconds that the network adds to each step between nodes, 0 to 1",
     "net_base_s": "seconds that the network adds to a collective, 0 to 1",
-    "piece_s": "seconds that the network adds to a piece of a message, 0 to 1",
     "share": "the share of the network cards' rate that arrives, above 0, at most 1",
     "issue_s": "seconds to issue a collective, 0 to 1",
     "kernel_s": "seconds to issue a kernel, 0 to 1",

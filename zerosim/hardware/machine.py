@@ -85,7 +85,6 @@ class Machine:
             backend=self.backend,
             measured=known.collective,
             ops=known.op,
-            piece_s=network.piece_s,
             sources=self.device.sources
             | self.sources
             | {

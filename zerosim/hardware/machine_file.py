@@ -22,7 +22,7 @@ R = TypeVar("R")
 RATES: Final = (*DTYPE_BYTES, "tf32")
 """Names of peak rates: torch's dtypes, and the rate of float32 products on tensor cores."""
 _ONE_OF: Final = {
-    "backend": ("nccl", "gloo"),
+    "backend": ("nccl", "gloo", "gloo-all-to-all"),
     "intra": INTRA_PATHS,
     "cpu": CPUS,
     "split": ("calib", "test", "extra"),

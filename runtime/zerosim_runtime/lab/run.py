@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
@@ -15,11 +15,10 @@ from zerosim_runtime.agents import Node
 from zerosim_runtime.lab.counters import Count, Counter, Reading, between, counting
 from zerosim_runtime.lab.expected import expected
 from zerosim_runtime.lab.links import UPLINK, Lab, congestion_control, open_lab
-from zerosim_runtime.lab.shape import PORT, Shape, patience_s, payload_share
+from zerosim_runtime.lab.shape import MTU, PORT, Shape, patience_s, payload_share
 from zerosim_runtime.launch import Progress, measure, prepare, program, working_directory
 from zerosim_runtime.rendezvous import Rendezvous
 
-_USUAL_MTU: Final = 1500
 
 def run_lab(
     scenario: Scenario,
@@ -41,7 +40,9 @@ def run_lab(
     RuntimeFailedError if a rank dies or nothing has moved for `timeout_s` (None: as long as its links may
     need); no process and no namespace stays behind.
     """
-    asked = prepare(scenario, nproc=shape.world_size, steps=steps, backend="gloo", scatter=scatter, **options)
+    asked = prepare(
+        scenario, nproc=shape.world_size, steps=steps, backend="gloo", scatter=scatter, **options
+    )
     asked = replace(asked, machine=machine_of(shape, scatter))
     with (
         working_directory() as directory,
@@ -72,7 +73,7 @@ def machine_of(shape: Shape, scatter: str = "native") -> dict[str, Any]:
         "world_size": shape.world_size,
         "ranks_per_node": shape.ranks_per_node,
         "scatter": scatter,
-        **(rate if shape.mtu == _USUAL_MTU else {"inter_busbw": shape.inter * share}),
+        **(rate if shape.mtu == MTU else {"inter_busbw": shape.inter * share}),
         **({} if shape.intra is None else {"intra_busbw": shape.intra}),
         **({} if not shape.latency_s else {"inter_hop_s": shape.latency_s}),
     }

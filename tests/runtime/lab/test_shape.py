@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from zerosim.errors import InputError
-from zerosim.scenario import load_scenario, plan_of
+from zerosim.scenario import Scenario, cluster_of, load_scenario, plan_of
+from zerosim.scenario.sections import ClusterSection
 from zerosim_runtime.lab.run import machine_of
 from zerosim_runtime.lab.shape import Shape, delay_of, format_rate, patience_s, rate_of
 
@@ -71,7 +72,11 @@ def test_a_lab_that_cannot_be_is_refused(given: dict[str, Any], message: str) ->
 def test_the_simulated_machine_has_what_is_left_of_a_link_after_headers() -> None:
     machine = machine_of(Shape(2, 3, rate_of("200Mbit"), latency_s=1e-3))
     assert (machine["world_size"], machine["ranks_per_node"]) == (6, 3)
-    assert machine["inter_busbw"] == pytest.approx(25e6 * 1448 / 1514)
+    assert (machine["name"], machine["inter"], machine["scatter"]) == ("lab", "200Mbit", "native")
+    cluster = cluster_of(Scenario("x", cluster=ClusterSection(**machine)))
+    assert cluster.inter.busbw == pytest.approx(25e6 * 1448 / 1514)
+    jumbo = machine_of(Shape(2, 3, rate_of("200Mbit"), mtu=9000))
+    assert jumbo["inter_busbw"] == pytest.approx(25e6 * 8948 / 9014)
     assert machine["inter_hop_s"] == 1e-3
     assert "intra_busbw" not in machine
 

@@ -76,7 +76,11 @@ def test_a_device_of_ones_own_brings_its_own_constants() -> None:
         ("[intra]", "[[published]]\n[intra]", "no machine: published\\[0\\].kind 'None'"),
         ("[intra]", "[sources]\nx = 3\n[intra]", "sources.x is 3: give a value of type str"),
         ("[intra]", "[own.device]\nx = 3\n[intra]", "machine: own.device.x is 3: give a table"),
-        ("[device]", 'backend = "mpi"\n[device]', "no machine: backend 'mpi': known: gloo, nccl"),
+        (
+            "[device]",
+            'backend = "mpi"\n[device]',
+            "no machine: backend 'mpi': known: gloo, gloo-all-to-all, nccl",
+        ),
     ],
 )
 def test_a_bad_machine_is_one_sentence(old: str, new: str, sentence: str) -> None:
