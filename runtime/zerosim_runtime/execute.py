@@ -211,6 +211,9 @@ def _finish_step(execution: Execution, step: int) -> None:
             )
         execution.position += 1
         carry_out(execution.rank, op)
+        if op.blocks:
+            # The host waits for the last op of a step; see zerosim.schedules.layers.
+            settle(execution.rank, (op.id,))
 
 
 def _stop(execution: Execution) -> Op:

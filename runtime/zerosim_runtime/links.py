@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from zerosim.collectives import GLOOS
 from zerosim.errors import ScenarioError
 from zerosim.scenario import Scenario, machine_of
 from zerosim.scenario.sections import ClusterSection
@@ -35,7 +36,7 @@ def on_links(scenario: Scenario, backend: str, scatter: str | None) -> Scenario:
 
 def on_gloo(scenario: Scenario) -> Scenario:
     """The scenario on a machine whose ranks talk by Gloo: its own if it is one, else this CPU."""
-    if machine_of(scenario).backend == "gloo":
+    if machine_of(scenario).backend in GLOOS:
         return scenario
     cluster = ClusterSection(name="cpu-gloo", world_size=scenario.cluster.world_size)
     return replace(scenario, cluster=cluster)

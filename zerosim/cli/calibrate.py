@@ -13,6 +13,8 @@ from zerosim.cli.options import Json
 from zerosim.cli.output import log, print_json, print_rows, print_table
 from zerosim.errors import MeasurementError, UnknownNameError
 from zerosim.hardware.calibration import Calibration, calibration_text
+from zerosim.store import load_run
+from zerosim.trace import Trace
 from zerosim.units import format_bytes, format_ns
 from zerosim.validation.measured import KINDS, MAX_RANKS
 from zerosim.validation.measuring import (
@@ -23,9 +25,11 @@ from zerosim.validation.measuring import (
     read_measured,
 )
 from zerosim.validation.nccl_tests import Said
+from zerosim.validation.run_calibration import calibrated
 
 Files = Annotated[
-    list[Path], typer.Argument(metavar="FILE…", help="Logs of nccl-tests, its JSON, or CSV.")
+    list[Path],
+    typer.Argument(metavar="FILE…", help="Runs of real ranks; or logs of nccl-tests, JSON, CSV."),
 ]
 Collectives = Annotated[
     bool, typer.Option("--collectives", help="The files are of collectives (nccl-tests).")
@@ -63,30 +67,65 @@ def calibrate(
     out: Out = None,
     json: Json = False,
 ) -> None:
-    """Make a calibration from what you measured: collective times, and what your links reach.
+    """Make a calibration from what you measured: runs of real ranks, or times of collectives.
 
-    With --collectives, FILEs are what nccl-tests printed, or wrote with -J, or a CSV with the columns
+    Runs that `zerosim trace` or `zerosim lab` made say what each layer's computing, issuing and the
+    links take: other schedules and bandwidths are predicted from them. With --collectives, FILEs are what nccl-tests printed, or wrote with -J, or a CSV with the columns
     collective, ranks, nodes, bytes and time_us. `zerosim simulate --calibration` takes the result.
     """
-    if not collectives:
-        raise MeasurementError("say what the files are of: give --collectives for nccl-tests")
     if len(files) > MAX_FILES:
         raise MeasurementError(f"{len(files)} files are given: give at most {MAX_FILES}")
     if out is not None:
         check_out(out)
+    if not collectives:
+        found = calibrated([_run_at(path) for path in files])
+        _written(found, out)
+        print_json(found.to_dict()) if json else _print_run(found)
+        return
     kinds = {str(kind): kind for kind in KINDS}
     if collective is not None and collective not in kinds:
         raise UnknownNameError("collective", collective, kinds)
     said = Said(None if collective is None else kinds[collective], ranks, nodes)
     logs = [read_measured(path, said) for path in files]
     found = calibration_of(logs, nodes, source)
-    if out is not None:
-        write_out(out, calibration_text(found).encode())
-        log(f"wrote {out}")
+    _written(found, out)
     if json:
         print_json(_record(found))
     else:
         _print(found)
+
+
+def _run_at(path: Path) -> Trace:
+    if not path.is_dir():
+        raise MeasurementError(
+            f"'{path}' is no run: give a directory that zerosim trace or zerosim lab stored, or "
+            "--collectives for logs of nccl-tests"
+        )
+    return load_run(path)
+
+
+def _written(found: Calibration, out: Path | None) -> None:
+    if out is not None:
+        write_out(out, calibration_text(found).encode())
+        log(f"wrote {out}")
+
+
+def _print_run(found: Calibration) -> None:
+    print_rows([(name, text) for name, text in found.provenance.items() if name != "what"])
+    for name, link in found.fabric.items():
+        reach = f"{link.share:.1%} of its rate, {format_ns(link.net_base_s * 1e9)} a collective"
+        print_rows([(name, reach)])
+    for name, cost in found.launcher.items():
+        each = (
+            f"{format_ns(cost.issue_s * 1e9)} a collective, {format_ns(cost.kernel_s * 1e9)} an op"
+        )
+        print_rows([(name, each)])
+    print_rows([("", "")])
+    print_table(
+        ("op", "unit", "takes"),
+        [(op.kind, op.unit, format_ns(op.seconds * 1e9)) for op in found.op],
+    )
+    print_rows([("", ""), ("use", "zerosim simulate … --calibration FILE")])
 
 
 def _record(found: Calibration) -> dict[str, Any]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from zerosim.cluster import Cluster
 from zerosim.engine.contention import Kernels
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import COMMUNICATION
 from zerosim.plan import Op
 from zerosim.units import seconds_to_ns
-
-_STEP: Final = (str(Kind.HOST), "step")
 
 
 class OpTimes:
@@ -22,7 +18,12 @@ class OpTimes:
     def __init__(self, cluster: Cluster) -> None:
         self._ns = {(op.kind, op.unit): seconds_to_ns(op.seconds) for op in cluster.ops}
         self._arriving: dict[int, int] = {}
-        self._steps: set[int] = set()
+
+    def launches(self, op: Op) -> int:
+        """How many kernels the host issues for an op: one if nobody says, or the op's time is known."""
+        if op.work is None or (str(op.kind), op.unit or "") in self._ns:
+            return 1
+        return op.work.kernels
 
     def of(self, op: Op, duration_ns: int, kernels: Kernels | None) -> tuple[int, Kernels | None]:
         """The time of the next op of a plan, where one is known, else the given one."""
@@ -36,7 +37,4 @@ class OpTimes:
         if own is not None:
             duration_ns, kernels = own, None
         duration_ns += sum(self._arriving.pop(before, 0) for before in op.after)
-        if op.step not in self._steps:
-            self._steps.add(op.step)
-            duration_ns += self._ns.get(_STEP, 0) if len(self._steps) > 1 else 0
         return duration_ns, kernels

@@ -146,7 +146,7 @@ def timed(plan: Plan, cluster: Cluster, *, messages: bool = False) -> Program:
             Timed(
                 stream=streams.setdefault(op.stream, len(streams)),
                 after=tuple(dict.fromkeys(before)),
-                issue_ns=issue[collective] * _launches(op) if duration or collective else 0,
+                issue_ns=issue[collective] * known.launches(op) if duration or collective else 0,
                 duration_ns=duration,
                 axis=axis,
                 transfer=moved,
@@ -186,11 +186,6 @@ def _ring(op: Op, axis: Axis, moved: Transfer, cluster: Cluster) -> Ring | None:
     times = passes(op.kind, cluster.backend)
     message, rest = divmod(moved.alone_ns, times * (axis.size - 1))
     return Ring(((axis.size, axis.stride, message),) * times, 0, rest)
-
-
-def _launches(op: Op) -> int:
-    """How many kernels the host issues for an op: one if nobody says."""
-    return 1 if op.work is None else op.work.kernels
 
 
 def _ns_by_rank(op: Op, cluster: Cluster) -> ByRank | None:

@@ -15,9 +15,9 @@ _MAX_S: Final = 1000.0
 _FIELDS: Final = ("kind", "unit", "seconds", "source")
 _KINDS: Final = (
     *(Kind.FORWARD, Kind.BACKWARD, Kind.OTHER, Kind.FILL, Kind.COPY, Kind.OPTIMIZER),
-    *(Kind.ALL_GATHER, Kind.HOST),
+    Kind.ALL_GATHER,
 )
-"""Of an all-gather: what it takes to put the arrived rows in place; of the host: between two steps."""
+"""Of an all-gather: what it takes to put the arrived rows in place."""
 
 
 def op_times_from(record: object, where: str) -> tuple[OpTime, ...]:
