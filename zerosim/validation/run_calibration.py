@@ -99,8 +99,9 @@ def op_times(ranks: Iterable[Sequence[Done]], source: str) -> tuple[OpTime, ...]
 def launcher(ranks: Sequence[Sequence[Done]], cluster: Cluster, source: str) -> LauncherConstants:
     """What issuing a collective and an op costs the host; as it was where none was issued."""
     collective, kernel = [], []
-    for done in (done for rank in ranks for done in rank if done.next_ns is not None):
-        assert done.next_ns is not None
+    for done in (done for rank in ranks for done in rank):
+        if done.next_ns is None:
+            continue
         if is_collective(done):
             collective.append(done.next_ns - done.issued_ns)
         elif not done.op.blocks:

@@ -1,0 +1,115 @@
+"""A run says what its ops take: medians, what lies between them, and a line through its transfers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from zerosim.cli import run as command
+from zerosim.errors import MeasurementError
+from zerosim.hardware.calibration import read_calibration
+from zerosim.scenario import Scenario, run
+from zerosim.store import save_run
+from zerosim.trace import Trace
+from zerosim.validation.run_calibration import Moved, calibrated, line_through
+
+WORDS = [
+    *("cluster=lab", "cluster.inter=100Mbit", "world_size=2", "layers=3", "hidden=500"),
+    *("micro_batch=100", "run.steps=3", "dtype=float32"),
+]
+OPS = [
+    {"kind": kind, "unit": unit, "seconds": seconds, "source": "given"}
+    for kind, unit, seconds in (
+        *(("forward", f"{i}", 0.002 + i / 1000) for i in range(3)),
+        *(("backward", f"{i}", 0.005 + i / 1000) for i in range(3)),
+        *(("all_gather", f"{i}", 0.0005) for i in range(3)),
+        *(("fill", f"{i}", 0.0003) for i in range(3)),
+        ("optimizer", "", 0.004),
+    )
+]
+CONSTANTS = {
+    "op": OPS,
+    "launcher": {"Gloo": {"issue_s": 0.0004, "kernel_s": 0.0001, "source": "given"}},
+    "fabric": {
+        "lab link": {"share": 0.9, "net_latency_s": 0.0, "net_base_s": 0.001, "source": "given"}
+    },
+}
+
+
+def _measured(*words: str) -> Trace:
+    """A run that looks as if real ranks had made it, on a machine that has just these constants."""
+    scenario = Scenario("played").with_set([*WORDS, *words])
+    record = scenario.to_dict()
+    record["cluster"]["calibration"] = CONSTANTS
+    made = run(Scenario.from_dict(record))
+    return replace(made, meta=replace(made.meta, source="measured", scenario=scenario.to_dict()))
+
+
+def test_a_run_gives_back_the_constants_that_it_was_made_with() -> None:
+    found = calibrated([_measured()])
+    seconds = {(op.kind, op.unit): op.seconds for op in found.op}
+    # A simulated op puts gathered rows in place within its own time.
+    assert seconds["forward", "2"] == pytest.approx(0.0045)
+    assert seconds["backward", "2"] == pytest.approx(0.007)
+    assert seconds["backward", "0"] == pytest.approx(0.0055)
+    assert seconds["optimizer", ""] == pytest.approx(0.004)
+    assert found.launcher["Gloo"].issue_s == pytest.approx(0.0004, rel=0.1)
+    link = found.fabric["lab link"]
+    # All its gathers are of one size, so that what each costs beside its bytes cannot be told apart.
+    assert 1 / link.share == pytest.approx(1 / 0.9 + 0.001 / (500 * 501 * 4 / 2 / 12.5e6), rel=0.02)
+
+
+def test_what_a_run_gives_predicts_another_schedule_at_another_rate() -> None:
+    constants = calibrated([_measured()]).to_dict()
+    for words in (["schedule=zero2", "cluster.inter=50Mbit"], ["prefetch=1"]):
+        seen = _measured(*words)
+        scenario = Scenario("x").with_set([*WORDS, *words]).to_dict()
+        scenario["cluster"]["calibration"] = constants
+        predicted = run(Scenario.from_dict(scenario))
+        ends = [trace.spans["end_ns"].max() for trace in (predicted, seen)]
+        assert ends[0] == pytest.approx(ends[1], rel=0.02)
+
+
+def test_a_line_through_transfers_parts_the_share_from_what_each_costs() -> None:
+    moved = [Moved(n, 1e6, 0.002 + n / 0.8e6) for n in (10_000, 20_000, 80_000)]
+    found = line_through(moved, "x")
+    assert found is not None
+    assert found.share == pytest.approx(0.8)
+    assert found.net_base_s == pytest.approx(0.002)
+    assert line_through(moved[:2], "x") is None
+
+
+def test_runs_that_say_nothing_of_a_machine_are_refused() -> None:
+    simulated = run(Scenario("x").with_set(WORDS))
+    with pytest.raises(MeasurementError, match="was not made by real ranks"):
+        calibrated([simulated])
+    with pytest.raises(MeasurementError, match="no run is given"):
+        calibrated([])
+    other = _measured()
+    cut = replace(other, spans=other.spans.filter(pl.col("name") != "F1"))
+    with pytest.raises(MeasurementError, match="its plan 54: give a whole run"):
+        calibrated([cut])
+
+
+def test_the_command_writes_what_simulate_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_run(_measured(), tmp_path / "run")
+    out = tmp_path / "mine.toml"
+    assert command(["calibrate", str(tmp_path / "run"), "-o", str(out)]) == 0
+    assert "lab link" in capsys.readouterr().out
+    # Forward, backward, fill and gather of three layers, and the update.
+    assert len(read_calibration(out).op) == 13
+    words = [word for w in WORDS for word in ("--set", w)]
+    assert command(["simulate", "lesson-zero3", *words, "--calibration", str(out)]) == 0
+
+
+def test_a_file_that_is_no_run_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "log").write_text("x")
+    assert command(["calibrate", str(tmp_path / "log")]) == 2
+    assert "is no run: give a directory that zerosim trace" in capsys.readouterr().err
