@@ -42,7 +42,7 @@ def test_what_links_reach_is_said_to_people(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["calibrate", "x.log"], "give --collectives for nccl-tests"),
+        (["calibrate", "x.log"], "or --collectives for logs of nccl-tests"),
         (["calibrate", "--collectives", "nowhere.log"], "cannot read 'nowhere.log'"),
         (["calibrate", "--collectives", "x", "--collective", "gossip"], "no collective 'gossip'"),
         (["calibrate", "--collectives", "/dev/null"], "is not a file"),
