@@ -50,6 +50,9 @@ Scatter = Annotated[
     str,
     typer.Option("--scatter", help="How ranks reduce-scatter: native or all-to-all, in pieces."),
 ]
+Paced = Annotated[
+    bool, typer.Option("--paced", help="Links that are only paced: no root, nothing counted.")
+]
 Check = Annotated[bool, typer.Option("--check", help="Say what this machine can do; run nothing.")]
 
 
@@ -69,6 +72,7 @@ def lab(
     steps: Steps = 4,
     timeout: Timeout = None,
     scatter: Scatter = "native",
+    paced: Paced = False,
     words: Words = None,
     out: Out = None,
     check: Check = False,
@@ -76,7 +80,8 @@ def lab(
 ) -> None:
     """Run a scenario's plan with real ranks on nodes whose links have the bandwidth you say.
 
-    Needs Linux, and root or a user namespace; nothing of the host's network is touched.
+    Needs Linux, and root or a user namespace; nothing of the host's network is touched. Without them,
+    links are paced.
     """
     if check:
         _check(json=json)
@@ -94,7 +99,7 @@ def lab(
     )
     chosen = load_scenario(scenario, [*(words or []), f"world_size={shape.world_size}"])
     out = out or run_path(Path("runs"), f"{chosen.name}-lab")
-    trace = _runtime("zerosim_runtime.lab.run").run_lab(
+    trace = _lab(paced=paced)(
         chosen,
         shape,
         steps=steps,
@@ -106,9 +111,19 @@ def lab(
     log(f"stored {out}")
     summary = summarize(trace)
     if json:
-        print_json(summary | {"links": trace.provenance["links"]})
+        print_json(summary | {"links": trace.provenance.get("links", [])})
     else:
         print_rows([*summary_rows(summary), *_links(trace)])
+
+
+def _lab(*, paced: bool) -> Any:  # noqa: ANN401 - `run_lab` or `run_paced`
+    """How to run: in namespaces if this machine can make them, else on paced links, and says so."""
+    why = None if paced else _runtime("zerosim_runtime.lab.check").obstacle()
+    if why is not None:
+        log(f"{why}: links are paced instead, see `zerosim lab --check`")
+    if paced or why is not None:
+        return _runtime("zerosim_runtime.lab.paced").run_paced
+    return _runtime("zerosim_runtime.lab.run").run_lab
 
 
 def _links(trace: Trace) -> list[tuple[str, str]]:
@@ -117,7 +132,7 @@ def _links(trace: Trace) -> list[tuple[str, str]]:
             f"node {link['node']}",
             f"sent {_counted(link, 'sent')}; inside {_counted(link, 'inside')}",
         )
-        for link in trace.provenance["links"]
+        for link in trace.provenance.get("links", ())
     ]
 
 
