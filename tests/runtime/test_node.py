@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +15,9 @@ from zerosim.cli import run as run_command
 from zerosim.errors import InputError, RunError
 from zerosim.store import load_run
 from zerosim_runtime import places
-from zerosim_runtime.agents import environment
 from zerosim_runtime.node import merge_nodes
 from zerosim_runtime.places import ASSIGNMENT_FILE
-from zerosim_runtime.records import Record, read_record
-from zerosim_runtime.rendezvous import (
-    Rendezvous,
-    address_towards,
-    interface_of,
-    rendezvous_at,
-    torchrun_words,
-)
+from zerosim_runtime.records import read_record
 
 
 def _parts(directory: Path, n_ranks: int = 4, per_node: int = 2) -> list[Path]:
@@ -214,143 +200,3 @@ def test_merge_is_a_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert load_run(tmp_path / "run").meta.finished
     assert run_command(["merge", str(tmp_path / "nowhere"), "-o", str(tmp_path / "run")]) == 2
     assert "nowhere' is no directory: give those that `zerosim trace`" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--nnodes", "2"], "--nnodes is 2, but no place to meet is given: add --rendezvous"),
-        (["--nnodes", "2", "--rendezvous", "node-0"], "--rendezvous is 'node-0': give HOST:PORT"),
-        (["--nnodes", "2", "--rendezvous", "a:0"], "--rendezvous is 'a:0': give HOST:PORT"),
-        (["--nnodes", "2", "--rendezvous", "$(x):1"], "give HOST:PORT of the first node"),
-        (
-            ["--nnodes", "2", "--node-rank", "2", "--rendezvous", "a:1"],
-            "--node-rank is 2: give 0 to 1, one number a node",
-        ),
-        (
-            ["--nnodes=2", "--node-rank=0", "--max-restarts=1", "--rendezvous=a:1"],
-            "--max-restarts is 1 beside --node-rank: leave --node-rank out",
-        ),
-        (
-            ["--nnodes", "2", "--rendezvous", "no-such-host.invalid:29500"],
-            "--rendezvous: nobody knows the host 'no-such-host.invalid'",
-        ),
-    ],
-)
-def test_a_place_to_meet_that_is_none_is_refused(
-    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command(["trace", *words, "lesson-zero3", "-o", str(tmp_path / "parts")]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_torchrun_is_told_where_to_meet() -> None:
-    static = torchrun_words(rendezvous_at("node-0:29500", 3, 1), "10.0.0.2")
-    assert static == [
-        "--nnodes=3",
-        "--rdzv-id=zerosim",
-        "--node-rank=1",
-        "--master-addr=node-0",
-        "--master-port=29500",
-        "--rdzv-conf=timeout=300",
-        "--local-addr=10.0.0.2",
-    ]
-    coming = torchrun_words(rendezvous_at("[fe80::1]:29500", 3), None)
-    assert coming[2:] == [
-        "--rdzv-backend=c10d",
-        "--rdzv-endpoint=[fe80::1]:29500",
-        "--rdzv-conf=join_timeout=300",
-    ]
-
-
-def test_ranks_talk_by_the_interface_that_leads_to_the_rendezvous() -> None:
-    address = address_towards(Rendezvous("127.0.0.1", 29500, 2))
-    assert (address, interface_of(address)) == ("127.0.0.1", "lo")
-    assert interface_of("203.0.113.9") is None
-    assert interface_of(None) is None
-
-
-def test_a_place_of_parts_is_not_written_twice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "node-0").mkdir()
-    words = ["--nnodes", "2", "--node-rank", "0", "--rendezvous", "127.0.0.1:29500"]
-    assert run_command(["trace", *words, "lesson-zero3", "-o", str(tmp_path)]) == 2
-    assert "is there already, from another run: give another place" in capsys.readouterr().err
-
-
-@dataclass(frozen=True, slots=True)
-class Commands:
-    """`zerosim trace` of each node, in a process of its own."""
-
-    processes: list[subprocess.Popen[str]]
-    parts: Path
-
-
-@pytest.fixture
-def commands(tmp_path: Path) -> Iterator[Callable[..., Commands]]:
-    """Starts `zerosim trace` of two nodes of one rank; the second is given the words `differ`, too."""
-    processes: list[subprocess.Popen[str]] = []
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-
-    def start(*words: str, differ: tuple[str, ...] = ()) -> Commands:
-        for node in range(2):
-            where = ["--nnodes", "2", "--nproc", "1", "--rendezvous", f"127.0.0.1:{port}"]
-            own = (*words, *(differ if node else ()))
-            processes.append(
-                subprocess.Popen(
-                    [
-                        *(sys.executable, "-m", "zerosim", "trace", *where, *own),
-                        *("lesson-zero3", "-o", str(tmp_path / "parts")),
-                    ],
-                    env=environment(2),
-                    stderr=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    text=True,
-                )
-            )
-        return Commands(processes, tmp_path / "parts")
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.communicate()
-
-
-@pytest.mark.runtime
-def test_a_rank_that_is_killed_is_started_anew_on_both_nodes(
-    commands: Callable[..., Commands],
-) -> None:
-    running = commands("--max-restarts", "1", "--steps", "60")
-    first = _record_of(running.parts, rank=1)
-    os.kill(int(first.header["pid"]), signal.SIGKILL)
-    messages = [process.communicate(timeout=120)[1] for process in running.processes]
-    assert [process.returncode for process in running.processes] == [0, 0], messages
-    second, merged = read_record(running.parts, 1), merge_nodes(running.parts)
-    assert second is not None
-    assert second.attempt > first.attempt > 0
-    assert merged.meta.finished
-    assert {window.step for window in merged.meta.steps} == set(range(1, 61))
-
-
-@pytest.mark.runtime
-def test_nodes_that_are_asked_for_different_things_say_so(
-    commands: Callable[..., Commands],
-) -> None:
-    running = commands("--steps", "2", differ=("--dtype", "float64"))
-    messages = [process.communicate(timeout=120)[1] for process in running.processes]
-    assert [process.returncode for process in running.processes] == [1, 1]
-    assert all("was asked to do something else than rank 0" in text for text in messages), messages
-
-
-def _record_of(parts: Path, rank: int) -> Record:
-    """The record of a rank that has done a few steps."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        record = read_record(parts, rank) if parts.is_dir() else None
-        if record is not None and len(record.losses) > 1:
-            return record
-        time.sleep(0.05)
-    raise AssertionError("the ranks did not get going within 120 s")

@@ -1,10 +1,8 @@
 """Scenarios: read one, change it, build what it names, run it."""
 
 from zerosim.scenario.build import (
-    cluster_of,
     convention_of,
     facts_of,
-    machine_of,
     moments_of,
     numerics_of,
     plan_of,
@@ -12,6 +10,7 @@ from zerosim.scenario.build import (
     variation_of,
     workload_of,
 )
+from zerosim.scenario.machinery import cluster_of, machine_of
 from zerosim.scenario.presets import PRESETS
 from zerosim.scenario.scenario import Scenario, load_scenario
 
