@@ -155,15 +155,6 @@ def test_progress_is_told_up_to_the_last_step(lesson: tuple[Trace, Path, list[st
     assert set(told[1:]) <= {"step 1 of 3", "step 2 of 3", "step 3 of 3"}
 
 
-@pytest.mark.runtime
-def test_launching_loads_no_torch() -> None:
-    code = "import sys, zerosim_runtime.launch; sys.exit('torch' in sys.modules)"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    assert (
-        subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
-    )
-
-
 def test_real_ranks_override_the_scenarios_world_and_its_stragglers() -> None:
     scenario = load_scenario("lesson-zero3", ["stragglers=2:1.5", "jitter=0.1", "slow_links=2:0.5"])
     real = as_real(scenario, nproc=2, steps=5)
