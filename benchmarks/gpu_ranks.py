@@ -214,17 +214,11 @@ def _trained(device: torch.device, stage: int) -> tuple[int, int]:
     own = sum(p.numel() * p.element_size() for p in model.parameters())
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    peak = 0
     with shard(model, Options(stage=stage)) as trainer:
         for _step in range(2):
             trainer.backward(model(torch.randn(64, 512, device=device)).square().mean())
             trainer.step()
-            held = sum(nbytes for _, nbytes in trainer.ledger.booked.values())
-            changes = [change.nbytes for change in trainer.ledger.changes]
-            level = held - sum(changes)
-            for nbytes in changes:
-                level += nbytes
-                peak = max(peak, level)
+        peak = trainer.ledger.peak
     if device.type != "cuda":
         return peak, peak
     return peak, torch.cuda.max_memory_allocated(device) - before + own

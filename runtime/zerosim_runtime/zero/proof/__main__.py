@@ -7,11 +7,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from zerosim.errors import InputError, ZerosimError
-from zerosim_runtime.zero.proof.cases import Job, jobs_of
-from zerosim_runtime.zero.proof.harness import Outcome, outcomes
+from zerosim_runtime.zero.proof.cases import Job, gpu_jobs_of, jobs_of
+from zerosim_runtime.zero.proof.harness import FOREVER_S, Outcome, outcomes
 
 RANKS = (1, 2, 3, 4)
 
@@ -24,24 +27,43 @@ def main(words: Sequence[str]) -> int:
     )
     parser.add_argument("--only", action="append", help="only jobs whose name has this in it")
     parser.add_argument("--steps", type=int, help="so many steps instead of 20")
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="cuda: a GPU a rank, and NCCL"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=FOREVER_S,
+        help="begin no job of a world size after so many",
+    )
     asked = parser.parse_args(words)
     try:
         chosen = {n: _chosen(n, asked) for n in sorted(asked.ranks or RANKS, reverse=True)}
         if not any(chosen.values()):
             raise InputError(f"no job has {' or '.join(asked.only)} in its name")
-        failed = _run(chosen)
+        _check_device(asked.device, max(chosen))
+        failed = _run(chosen, asked.device, asked.seconds)
     except ZerosimError as error:
         sys.stderr.write(f"zerosim: {error}\n")
         return 2
     return 1 if failed else 0
 
 
+def _check_device(device: str, n_ranks: int) -> None:
+    if device == "cuda" and torch.cuda.device_count() < n_ranks:
+        raise InputError(
+            f"{n_ranks} ranks need a GPU each, here are {torch.cuda.device_count()}: give fewer --ranks"
+        )
+
+
 def _chosen(n_ranks: int, asked: argparse.Namespace) -> list[Job]:
     jobs = jobs_of(n_ranks, asked.steps)
+    if asked.device == "cuda":
+        jobs = [replace(job, steps=asked.steps or job.steps) for job in gpu_jobs_of(n_ranks)]
     return [job for job in jobs if not asked.only or any(part in job.name for part in asked.only)]
 
 
-def _run(chosen: dict[int, list[Job]]) -> int:
+def _run(chosen: dict[int, list[Job]], device: str, seconds: float) -> int:
     """Most ranks first: what they save, fewer load."""
     n_failed = 0
     with tempfile.TemporaryDirectory(prefix="zerosim-proof-saved-") as checkpoints:
@@ -49,17 +71,23 @@ def _run(chosen: dict[int, list[Job]]) -> int:
             if not jobs:
                 continue
             began = time.monotonic()
-            found = outcomes(jobs, n_ranks, Path(checkpoints), _tell)
+            found = outcomes(
+                jobs, n_ranks, Path(checkpoints), _tell, device=device, seconds=seconds
+            )
             for outcome in found:
                 print(_row(outcome), flush=True)  # noqa: T201 - its answer
             failed = [outcome for outcome in found if not outcome.passed]
             n_failed += len(failed)
             print(  # noqa: T201 - same
-                f"{n_ranks} ranks: {len(found) - len(failed)} of {len(found)} jobs pass, "
-                f"{time.monotonic() - began:.0f} s",
+                f"{n_ranks} ranks: {len(found) - len(failed)} of {len(found)} jobs pass"
+                f"{_left(len(jobs) - len(found))}, {time.monotonic() - began:.0f} s",
                 flush=True,
             )
     return n_failed
+
+
+def _left(n_jobs: int) -> str:
+    return f", {n_jobs} not begun: time was up" if n_jobs else ""
 
 
 def _row(outcome: Outcome) -> str:

@@ -182,3 +182,29 @@ def few_jobs_of(n_ranks: int) -> list[Job]:
 
 def _of_stage(stage: int) -> list[str]:
     return [name for name, mode in MODES.items() if mode["stage"] == stage]
+
+
+_NEAR: Final = 2e-2
+"""How far bfloat16 may be off under SGD on a GPU, whose products depend on where tensors lie."""
+
+
+def gpu_jobs_of(n_ranks: int) -> list[Job]:
+    """What a GPU should be tried with, most telling first: float64, since bits depend on addresses there.
+
+    Every case in a mode of every stage, every mode that NCCL has, 16 bits, and checkpoints.
+    """
+    modes = [name for name, mode in MODES.items() if mode.get("scatter", "native") == "native"]
+    several = [[m for m in modes if MODES[m]["stage"] == stage] for stage in (1, 2, 3)]
+    jobs = [Job("all-at-once", mode, "float64", "sgd") for mode in modes]
+    jobs += [
+        Job("tied", mode, "bfloat16", "sgd", bar=_NEAR) for mode in ("zero1", "zero2", "zero3-p1")
+    ]
+    jobs += [
+        Job(case, of_stage[i % len(of_stage)], "float64", ("adamw", "sgd")[i % 2])
+        for i, case in enumerate(CASES)
+        for of_stage in several
+    ]
+    for i, mode in enumerate(SAVED):
+        jobs.append(Job("divided", mode, "float64", save=f"{n_ranks}-{mode}"))
+        jobs.append(Job("divided", SAVED[i - 1], "float64", load=f"{n_ranks}-{mode}"))
+    return [replace(job, steps=min(job.steps, _FEW)) for job in jobs]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -15,6 +16,7 @@ from zerosim_runtime.zero.proof.cases import BAR, EXACT, Job
 from zerosim_runtime.zero.proof.rank import JOBS_FILE, lines_file
 
 Progress = Callable[[str], None]
+FOREVER_S: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,14 @@ class Outcome:
     bitwise: bool
     skipped: int = 0
     error: str | None = None
+    device: str = "cpu"
 
     @property
     def equal(self) -> bool:
-        """Whether it is as near as it must be: to the bit, or in float64 to 1e-9."""
+        """Whether it is as near as it must be: to the bit (on CPUs), or in float64 to 1e-9."""
         if self.error is not None:
             return False
-        if self.n_ranks <= EXACT and self.job.dtype != "float64":
+        if self.device == "cpu" and self.n_ranks <= EXACT and self.job.dtype != "float64":
             return self.bitwise
         near = max(self.loss_error, self.parameter_error)
         return near <= (BAR if self.job.dtype == "float64" else self.job.bar)
@@ -45,26 +48,48 @@ class Outcome:
         return self.equal if self.job.bug is None else not self.equal
 
 
-def outcomes(jobs: Sequence[Job], n_ranks: int, checkpoints: Path, tell: Progress) -> list[Outcome]:
-    """Run all jobs on `n_ranks`; after one that fails the others go on with new ranks."""
+def outcomes(
+    jobs: Sequence[Job],
+    n_ranks: int,
+    checkpoints: Path,
+    tell: Progress,
+    *,
+    device: str = "cpu",
+    seconds: float = FOREVER_S,
+) -> list[Outcome]:
+    """Run all jobs on `n_ranks`; after one that fails the others go on with new ranks.
+
+    `device`: cpu, or cuda, where each rank has a GPU. No job begins after so many `seconds`.
+    """
     found: list[Outcome] = []
-    while len(found) < len(jobs):
+    until = time.monotonic() + seconds
+    while len(found) < len(jobs) and time.monotonic() < until:
         rest = jobs[len(found) :]
         tell(f"{len(rest)} jobs on {n_ranks} ranks")
         with tempfile.TemporaryDirectory(prefix="zerosim-proof-") as name:
-            found += _start(rest, n_ranks, Path(name), checkpoints)
+            asked = {
+                "jobs": [asdict(job) for job in rest],
+                "device": device,
+                "seconds": until - time.monotonic(),
+            }
+            (Path(name) / JOBS_FILE).write_bytes(orjson.dumps(asked))
+            found += _start(rest, n_ranks, Path(name), checkpoints, device)
     return found
 
 
-def _start(jobs: Sequence[Job], n_ranks: int, directory: Path, checkpoints: Path) -> list[Outcome]:
-    (directory / JOBS_FILE).write_bytes(orjson.dumps([asdict(job) for job in jobs]))
+def _start(
+    jobs: Sequence[Job], n_ranks: int, directory: Path, checkpoints: Path, device: str
+) -> list[Outcome]:
     command = ["-m", "zerosim_runtime.zero.proof.rank", str(directory), str(checkpoints)]
     run_ranks(command, directory, n_ranks)
     by_rank = [_lines(directory, rank) for rank in range(n_ranks)]
     done = max(1, *map(len, by_rank))
     log = (directory / "torchrun.log").read_text(errors="replace")[-2000:]
     return [
-        _outcome(job, n_ranks, [lines[i] for lines in by_rank if i < len(lines)], log)
+        replace(
+            _outcome(job, n_ranks, [lines[i] for lines in by_rank if i < len(lines)], log),
+            device=device,
+        )
         for i, job in enumerate(jobs[:done])
     ]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - torch's own custom
 from torch.utils.checkpoint import checkpoint
@@ -44,7 +45,7 @@ class Block(nn.Module):
         packed = self.qkv(self.norm(x)).view(batch, seq, self.heads, -1).transpose(1, 2)
         query, key, value = packed.chunk(3, dim=-1)
         scores = query @ key.transpose(-1, -2) / (dim // self.heads) ** 0.5
-        hidden = torch.ones(seq, seq, dtype=torch.bool).triu(1)
+        hidden = torch.ones(seq, seq, dtype=torch.bool, device=x.device).triu(1)
         mixed = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ value
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, seq, dim))
         return cast("torch.Tensor", x + self.down(F.gelu(self.up(x))))
@@ -109,11 +110,18 @@ MODELS: Final[dict[str, Callable[[], Module]]] = {
 }
 
 
+def here() -> torch.device:
+    """Where ranks compute: on the current GPU if they talk by NCCL."""
+    if dist.is_initialized() and dist.get_backend() == "nccl":
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")
+
+
 def build(name: str, dtype: torch.dtype, seed: int) -> Module:
-    """A model with first values from the seed alone: the same on every rank."""
+    """A model with first values from the seed alone: the same on every rank, and on any device."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return MODELS[name]().to(dtype)
+        return MODELS[name]().to(here(), dtype)
 
 
 def batch_of(
@@ -127,8 +135,8 @@ def batch_of(
     if isinstance(model, Language):
         shape = (size, model.shape.seq + 1)
         ids = torch.randint(model.shape.vocab, shape, generator=generator)
-        return ids[:, :-1], ids[:, 1:]
+        return ids[:, :-1].to(here()), ids[:, 1:].to(here())
     first, last = model.widths[0], model.widths[-1]
     x = torch.randn(size, first, generator=generator, dtype=torch.float64)
     y = torch.randn(size, last, generator=generator, dtype=torch.float64)
-    return x.to(dtype), y.to(dtype)
+    return x.to(here(), dtype), y.to(here(), dtype)

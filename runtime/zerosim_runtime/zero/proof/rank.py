@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 import warnings
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,23 +20,28 @@ from zerosim_runtime.collectives import start_group
 from zerosim_runtime.watch import watch
 from zerosim_runtime.zero.proof.cases import Job
 from zerosim_runtime.zero.proof.judge import Judge
+from zerosim_runtime.zero.proof.models import here
 
 JOBS_FILE: Final = "jobs.json"
 _TIMEOUT_S: Final = 60.0
 
 
 def main(directory: Path, checkpoints: Path) -> int:
-    """Judge in order, up to the first job that fails on this rank; the exit code."""
+    """Judge in order, up to the first job that fails on this rank, or until time is up; the exit code."""
     watch(directory, [])
     sys.setswitchinterval(1e-4)
     torch.set_num_threads(1)
     # DDP warns where no parameter is unused, as is so in most jobs.
     warnings.simplefilter("ignore")
-    start_group(_TIMEOUT_S)
-    jobs = [Job(**fields) for fields in orjson.loads((directory / JOBS_FILE).read_bytes())]
+    asked = orjson.loads((directory / JOBS_FILE).read_bytes())
+    _start(asked["device"])
+    until = time.monotonic() + asked["seconds"]
+    jobs = [Job(**fields) for fields in asked["jobs"]]
     judge = Judge(checkpoints)
     with lines_file(directory, dist.get_rank()).open("wb") as file:
         for job in jobs:
+            if _of_any(time.monotonic() > until):
+                break
             line = _line(judge, job)
             file.write(orjson.dumps(line) + b"\n")
             file.flush()
@@ -44,11 +51,30 @@ def main(directory: Path, checkpoints: Path) -> int:
     return 0
 
 
+def _start(device: str) -> None:
+    """Join the others; on a GPU of its own, where the reference, torch's DDP, talks by NCCL."""
+    if device == "cpu":
+        start_group(_TIMEOUT_S)
+        return
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.backends.cuda.matmul.allow_tf32 = False
+    dist.init_process_group("nccl", timeout=timedelta(seconds=_TIMEOUT_S))
+
+
 def _all_failed() -> bool:
     """Whether a job failed on all ranks alike, so that they can go on; else one of them waits in vain."""
-    failed = torch.ones(1)
-    dist.all_reduce(failed)
-    return bool(failed.item() == dist.get_world_size())
+    return _how_many(holds=True) == dist.get_world_size()
+
+
+def _of_any(holds: bool) -> bool:
+    """Whether it holds on any rank: all ranks get the same answer."""
+    return _how_many(holds=holds) > 0
+
+
+def _how_many(*, holds: bool) -> int:
+    flag = torch.tensor([int(holds)]).to(here())
+    dist.all_reduce(flag)
+    return int(flag.item())
 
 
 def lines_file(directory: Path, rank: int) -> Path:
