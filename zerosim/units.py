@@ -67,16 +67,34 @@ def read_number(text: str) -> float | None:
     return float(found["number"]) * _SUFFIXES[found["unit"]]
 
 
-def read_rate(text: str) -> float:
-    """`400Mbit` (a second) in bytes a second. Raises InputError."""
+def read_rate(text: str, what: str = "rate") -> float:
+    """`200Mbit`, `1.5Gbit/s`, `25MBps` or `25MB/s` in bytes a second; `what` has it. Raises InputError.
+
+    `100Mbps` is read in two ways, and so in none: only a capital B counts as bytes.
+    """
     found = _RATE.fullmatch(text.strip())
-    if found is None or not float(found["number"]):
-        raise InputError(f"rate '{text}' cannot be read: write 400Mbit, 1.5Gbit or 800kbit")
-    return float(found["number"]) * _BITS[found["unit"]] / 8
+    size = 0.0 if found is None else float(found["number"]) * _MANY[found["many"].lower()]
+    if found is None or not size:
+        raise InputError(
+            f"{what} is '{text[:40]}': give bits a second, as in 200Mbit, or bytes, as in 25MBps"
+        )
+    return size if found["bits"] is None else size / 8
 
 
-_RATE: Final = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,9})?)(?P<unit>[kMG])bit")
-_BITS: Final = {"k": 1e3, "M": 1e6, "G": 1e9}
+def read_delay(text: str, what: str = "delay") -> float:
+    """`50us`, `1.5ms` or `0s` in seconds; `what` has it. Raises InputError."""
+    found = _DELAY.fullmatch(text.strip())
+    if found is None:
+        raise InputError(f"{what} is '{text[:40]}': give a time, as in 50us or 1ms")
+    return float(found["number"]) * _SECONDS[found["unit"]]
+
+
+_RATE: Final = re.compile(
+    r"(?P<number>\d{1,9}(?:\.\d{1,9})?) ?(?P<many>[kKmMgG]?)(?:(?P<bits>[bB]it(?:/s)?)|Bps|B/s)"
+)
+_MANY: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+_DELAY: Final = re.compile(r"(?P<number>\d{1,9}(?:\.\d{1,9})?) ?(?P<unit>us|µs|ms|s)")
+_SECONDS: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _NUMBER: Final = re.compile(
     r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?) ?(?P<unit>[A-Za-z]*)"
 )

@@ -10,21 +10,18 @@ network card: each gets an equal part of it while they overlap.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import Final
 
 from zerosim.errors import InputError, UnknownNameError
-from zerosim.units import read_rate
+from zerosim.units import read_delay, read_rate
 
 BACKENDS: Final = ("auto", "gloo", "nccl")
 SCATTERS: Final = ("native", "all-to-all")
 """How Gloo reduce-scatters: as it does (an all-reduce inside), or by an all-to-all and a sum."""
 _FORM: Final = "paced:RATE or paced:RATE,LATENCY, e.g. paced:400Mbit or paced:400Mbit,50us"
-_TIME: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>us|µs|ms|s)")
-_SECONDS: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _NS: Final = 1e9
 _TINY: Final = 0.5
 """Bytes: less than this is rounding."""
@@ -107,14 +104,7 @@ def parse_backend(text: str) -> tuple[str, Pace | None]:
     rate, _, latency = rest.partition(",")
     if not colon or not rate:
         raise InputError(f"backend '{text}' says no rate: write {_FORM}")
-    return "gloo", Pace(read_rate(rate), _seconds(latency) if latency else 0.0)
-
-
-def _seconds(text: str) -> float:
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
-        raise InputError(f"latency '{text}' cannot be read: write 50us, 1.5ms or 0.1s")
-    return float(found["number"]) * _SECONDS[found["unit"]]
+    return "gloo", Pace(read_rate(rate), read_delay(latency, "latency") if latency else 0.0)
 
 
 def check_scatter(text: str) -> str:

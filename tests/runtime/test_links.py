@@ -113,9 +113,9 @@ def test_a_paced_backend_says_its_rate_and_latency() -> None:
     ("text", "error", "told"),
     [
         ("paced", InputError, "backend 'paced' says no rate: write paced:RATE"),
-        ("paced:fast", InputError, "rate 'fast' cannot be read: write 400Mbit"),
-        ("paced:0Mbit", InputError, "rate '0Mbit' cannot be read"),
-        ("paced:4Mbit,soon", InputError, "latency 'soon' cannot be read: write 50us"),
+        ("paced:fast", InputError, "rate is 'fast': give bits a second"),
+        ("paced:0Mbit", InputError, "rate is '0Mbit': give bits"),
+        ("paced:4Mbit,soon", InputError, "latency is 'soon': give a time, as in 50us"),
         ("glo", UnknownNameError, "no backend 'glo': did you mean 'gloo'"),
     ],
 )

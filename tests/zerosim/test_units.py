@@ -12,7 +12,9 @@ from zerosim.units import (
     format_bytes,
     format_count,
     format_ns,
+    read_delay,
     read_number,
+    read_rate,
     seconds_to_ns,
 )
 
@@ -109,3 +111,38 @@ def test_bytes_as_the_papers_count_them(nbytes: float | None, text: str) -> None
 )
 def test_counts_as_people_read_them(n: float | None, text: str) -> None:
     assert format_count(n) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("200Mbit", 25e6),
+        ("100mbit", 12.5e6),
+        ("1Gbit", 125e6),
+        ("2.5 Gbit/s", 312.5e6),
+        ("25MBps", 25e6),
+        ("25MB/s", 25e6),
+        ("800kbit", 1e5),
+        ("64000bit", 8e3),
+    ],
+)
+def test_a_rate_is_bytes_a_second(text: str, rate: float) -> None:
+    assert read_rate(text) == rate
+
+
+@pytest.mark.parametrize(
+    "text", ["100Mbps", "0Mbit", "100", "fast", "-1Gbit", "1Gbit 2", "", "1e3Mbit"]
+)
+def test_a_rate_that_says_neither_bits_nor_bytes_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"--inter is '.*': give bits a second, as in 200Mbit"):
+        read_rate(text, "--inter")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("50us", 5e-5), ("1.5ms", 1.5e-3), ("0s", 0.0)])
+def test_a_delay_is_seconds(text: str, seconds: float) -> None:
+    assert read_delay(text) == pytest.approx(seconds)
+
+
+def test_a_delay_without_a_unit_is_refused() -> None:
+    with pytest.raises(InputError, match="--latency is '5': give a time, as in 50us or 1ms"):
+        read_delay("5", "--latency")

@@ -17,7 +17,7 @@ from zerosim.errors import InputError
 from zerosim.scenario import load_scenario
 from zerosim.store import run_path
 from zerosim.trace import Trace
-from zerosim.units import format_bytes
+from zerosim.units import format_bytes, read_delay, read_rate
 
 Source = Annotated[
     str | None, typer.Argument(metavar="SCENARIO", help="A preset, TOML file or run.")
@@ -92,9 +92,9 @@ def lab(
     shape = shapes.Shape(
         nodes,
         ranks_per_node,
-        shapes.rate_of(inter),
-        None if intra is None else shapes.rate_of(intra, "--intra"),
-        shapes.delay_of(latency),
+        read_rate(inter, "--inter"),
+        None if intra is None else read_rate(intra, "--intra"),
+        read_delay(latency, "--latency"),
         mtu,
     )
     chosen = load_scenario(scenario, [*(words or []), f"world_size={shape.world_size}"])

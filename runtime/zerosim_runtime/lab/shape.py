@@ -1,8 +1,7 @@
-"""What a lab looks like: nodes, ranks, links; rates and delays as `tc` writes them."""
+"""What a lab looks like: nodes, ranks, links, and how long one may wait on them."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,9 +18,6 @@ _TCP_BYTES: Final = 52
 """Headers of IP and TCP, with time stamps."""
 _ETHERNET_BYTES: Final = 14
 _PATIENCE: Final = 4
-_RATE: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<unit>[A-Za-z/]+)")
-_DELAY: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<unit>us|ms|s)")
-_SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _LOWEST_RATE: Final = 125e3
 _HIGHEST_RATE: Final = 12.5e9
 _LONGEST_S: Final = 1.0
@@ -82,25 +78,6 @@ def patience_s(plan: Plan, shape: Shape) -> float:
     return max(TIMEOUT_S, _PATIENCE * 2 * largest / rate)
 
 
-def rate_of(text: str, option: str = "--inter") -> float:
-    """Bytes a second of `200Mbit`, `1Gbit`, `25MBps` or `25MB/s`. Raises InputError."""
-    found = _RATE.fullmatch(text.strip())
-    factor = None if found is None else _factor(found["unit"])
-    if found is None or factor is None:
-        raise InputError(
-            f"{option} is '{text[:40]}': give bits a second, as in 200Mbit, or bytes, as in 25MBps"
-        )
-    return float(found["number"]) * factor
-
-
-def delay_of(text: str) -> float:
-    """Seconds of `50us`, `1.5ms` or `0s`. Raises InputError."""
-    found = _DELAY.fullmatch(text.strip())
-    if found is None:
-        raise InputError(f"--latency is '{text[:40]}': give a time, as in 50us or 1ms")
-    return float(found["number"]) * _SECONDS[found["unit"]]
-
-
 def format_rate(rate: float) -> str:
     """`200Mbit` for bytes a second."""
     bits = rate * 8
@@ -108,12 +85,3 @@ def format_rate(rate: float) -> str:
         if bits >= size:
             return f"{bits / size:g}{unit}"
     return f"{bits:g}bit"
-
-
-def _factor(unit: str) -> float | None:
-    """Bytes a second of one unit. `Mbps` could be either, so only a capital B counts as bytes."""
-    prefix, rest = (unit[0], unit[1:]) if unit[0] in "kKMGmg" else ("", unit)
-    size = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}[prefix.lower()]
-    if rest.lower() in ("bit", "bit/s"):
-        return size / 8
-    return size if rest in ("Bps", "B/s") else None

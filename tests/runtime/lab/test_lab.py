@@ -19,12 +19,13 @@ from zerosim.errors import RuntimeFailedError
 from zerosim.scenario import Scenario, cluster_of, load_scenario, run
 from zerosim.store import load_run
 from zerosim.trace import Trace
+from zerosim.units import read_rate
 from zerosim_runtime.lab import namespaces
 from zerosim_runtime.lab.commands import LabError, call, check_tools
 from zerosim_runtime.lab.counters import Count, read_counts
 from zerosim_runtime.lab.links import drop_link, open_lab, restore_link
 from zerosim_runtime.lab.run import run_lab
-from zerosim_runtime.lab.shape import Shape, rate_of
+from zerosim_runtime.lab.shape import Shape
 from zerosim_runtime.records import read_record
 
 LONG = """
@@ -46,7 +47,7 @@ def lab_run(lab_possible: None, tmp_path_factory: pytest.TempPathFactory) -> tup
     """The lesson on two nodes of two ranks, and where it was stored."""
     del lab_possible
     out = tmp_path_factory.mktemp("runs") / "lesson"
-    shape = Shape(2, 2, rate_of("400Mbit"))
+    shape = Shape(2, 2, read_rate("400Mbit"))
     return run_lab(load_scenario("lesson-zero3"), shape, steps=2, out=out), out
 
 
@@ -181,7 +182,7 @@ def test_a_killed_rank_of_one_node_stops_the_other_and_is_named(running: Running
 @pytest.mark.runtime
 def test_a_link_that_is_dropped_passes_nothing_until_it_is_restored(lab_possible: None) -> None:
     del lab_possible
-    with open_lab(Shape(2, 1, rate_of("100Mbit"))) as lab:
+    with open_lab(Shape(2, 1, read_rate("100Mbit"))) as lab:
 
         def received() -> int:
             """Packets that node 1 gets while node 0 calls it."""

@@ -11,15 +11,16 @@ from zerosim.cli import run as run_command
 from zerosim.errors import InputError
 from zerosim.scenario import load_scenario
 from zerosim.store import load_run
+from zerosim.units import read_rate
 from zerosim_runtime.lab import check, namespaces
 from zerosim_runtime.lab.commands import LabError
 from zerosim_runtime.lab.paced import backend_of, run_paced
-from zerosim_runtime.lab.shape import Shape, rate_of
+from zerosim_runtime.lab.shape import Shape
 from zerosim_runtime.pace import parse_backend
 
 
 def test_a_paced_link_has_what_a_real_one_leaves_to_a_program() -> None:
-    name, pace = parse_backend(backend_of(Shape(2, 2, rate_of("200Mbit"), latency_s=5e-5)))
+    name, pace = parse_backend(backend_of(Shape(2, 2, read_rate("200Mbit"), latency_s=5e-5)))
     assert name == "gloo"
     assert pace is not None
     assert pace.rate_bytes_s == pytest.approx(25e6 * 1448 / 1514)
