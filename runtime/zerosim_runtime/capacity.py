@@ -1,12 +1,19 @@
-"""Whether this machine has the memory that real ranks of a plan need."""
+"""Whether this machine has what real ranks need: torch, and the memory of a plan."""
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
-from zerosim.errors import ScenarioError
+from zerosim.errors import RuntimeFailedError, ScenarioError
 from zerosim.plan import Plan
 from zerosim.units import format_bytes
+
+
+def check_torch() -> None:
+    """Refuse a machine without torch, which is not loaded for that. Raises RuntimeFailedError."""
+    if importlib.util.find_spec("torch") is None:
+        raise RuntimeFailedError("torch is not installed: pip install torch==2.13.0")
 
 
 def peak_bytes(plan: Plan) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from zerosim.store import check_place, save_run
 from zerosim.trace import Trace
 from zerosim_runtime.agents import Node, run_nodes
 from zerosim_runtime.assignment import Assignment, assigned_plan, write_assignment
-from zerosim_runtime.capacity import available_bytes, check_memory
+from zerosim_runtime.capacity import available_bytes, check_memory, check_torch
 from zerosim_runtime.failure import describe_failure
 from zerosim_runtime.limits import check_limits
 from zerosim_runtime.links import on_links
@@ -85,8 +84,7 @@ def prepare(
     InputError for what cannot be run, RuntimeFailedError without torch.
     """
     asked = on_links(as_real(scenario, nproc=nproc * nnodes, steps=steps), backend, scatter)
-    if importlib.util.find_spec("torch") is None:
-        raise RuntimeFailedError("torch is not installed: pip install torch==2.13.0")
+    check_torch()
     check_memory(plan_of(asked), available_bytes(), nproc)
     return Assignment(asked.to_dict(), backend, timeout_s, poison)
 

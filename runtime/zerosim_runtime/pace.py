@@ -15,12 +15,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
+from zerosim.collectives import SCATTERS
 from zerosim.errors import InputError, UnknownNameError
 from zerosim.units import read_delay, read_rate
 
 BACKENDS: Final = ("auto", "gloo", "nccl")
-SCATTERS: Final = ("native", "all-to-all")
-"""How Gloo reduce-scatters: as it does (an all-reduce inside), or by an all-to-all and a sum."""
 _FORM: Final = "paced:RATE or paced:RATE,LATENCY, e.g. paced:400Mbit or paced:400Mbit,50us"
 _NS: Final = 1e9
 _TINY: Final = 0.5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 from zerosim.analysis.summary import summarize
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
+from zerosim.cli.runtime import runtime
 from zerosim.cli.summary import summary_rows
 from zerosim.errors import InputError
 from zerosim.scenario import load_scenario
@@ -88,8 +88,7 @@ def lab(
         return
     if scenario is None:
         raise InputError("no scenario is given: name a preset, a TOML file or a run")
-    shapes = _runtime("zerosim_runtime.lab.shape")
-    shape = shapes.Shape(
+    shape = runtime("lab.shape").Shape(
         nodes,
         ranks_per_node,
         read_rate(inter, "--inter"),
@@ -118,12 +117,12 @@ def lab(
 
 def _lab(*, paced: bool) -> Any:  # noqa: ANN401 - `run_lab` or `run_paced`
     """How to run: in namespaces if this machine can make them, else on paced links, and says so."""
-    why = None if paced else _runtime("zerosim_runtime.lab.check").obstacle()
+    why = None if paced else runtime("lab.check").obstacle()
     if why is not None:
         log(f"{why}: links are paced instead, see `zerosim lab --check`")
     if paced or why is not None:
-        return _runtime("zerosim_runtime.lab.paced").run_paced
-    return _runtime("zerosim_runtime.lab.run").run_lab
+        return runtime("lab.paced").run_paced
+    return runtime("lab.run").run_lab
 
 
 def _links(trace: Trace) -> list[tuple[str, str]]:
@@ -143,7 +142,7 @@ def _counted(link: dict[str, Any], what: str) -> str:
 
 
 def _check(*, json: bool) -> None:
-    found = asdict(_runtime("zerosim_runtime.lab.check").look())
+    found = asdict(runtime("lab.check").look())
     if json:
         print_json(found)
         return
@@ -155,14 +154,3 @@ def _check(*, json: bool) -> None:
     }
     names = {"memory_bytes": "memory", "threads_of_two_ranks": "threads, 2 ranks"}
     print_rows([(names.get(n, n.replace("_", " ")), str(v)) for n, v in shown.items() if v != ""])
-
-
-def _runtime(module: str) -> Any:  # noqa: ANN401 - a module
-    try:
-        # By name: torch is an extra, and the simulator stands without it.
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"real ranks need '{error.name}', which is not installed: "
-            "pip install torch, then zerosim[runtime]"
-        ) from None

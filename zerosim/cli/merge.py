@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from zerosim.analysis.summary import summarize
 from zerosim.cli.options import Json
 from zerosim.cli.output import log
+from zerosim.cli.runtime import runtime
 from zerosim.cli.summary import print_summary
 from zerosim.errors import InputError
 from zerosim.store import check_place, save_run
@@ -35,8 +35,7 @@ def merge(directories: Directories, out: Out, json: Json = False) -> None:
         if not directory.is_dir():
             raise InputError(f"'{directory}' is no directory: give those that `zerosim trace` left")
     check_place(out)
-    # By name: what ranks write is the runtime's business, and the simulator stands without it.
-    merged = import_module("zerosim_runtime.node").merge_nodes(directories)
+    merged = runtime("node").merge_nodes(directories)
     save_run(merged, out)
     log(f"stored {out}")
     print_summary(summarize(merged), json=json)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from zerosim.analysis.summary import summarize
 from zerosim.cli.output import log, print_json
+from zerosim.cli.runtime import runtime
 from zerosim.cli.summary import print_summary
-from zerosim.errors import InputError
 from zerosim.store import run_path
 
 Kineto = Annotated[
@@ -55,26 +54,10 @@ def trace_program(
     if nnodes > 1 or node_rank is not None or rendezvous is not None:
         meeting = runtime("rendezvous").rendezvous_at(rendezvous, nnodes, node_rank)
     options = launch.Options(nproc, steps, extras, timeout_s, meeting)
-    try:
-        result = launch.trace_program(words, out, options, log)
-    except KeyboardInterrupt as stop:
-        log(f"zerosim: {str(stop) or 'stopped'}")  # typer only passes the exit code on
-        raise
+    result = launch.trace_program(words, out, options, log)
     if result is None:
         if json:
             print_json({"parts": str(out if meeting else runtime("tracing.keeping").parts_of(out))})
         return
     log(f"stored {out}")
     print_summary(summarize(result), json=json)
-
-
-def runtime(module: str) -> Any:  # noqa: ANN401 - a module
-    """A module of the runtime. Raises InputError if what it needs is not installed."""
-    try:
-        # By name: torch is an extra, and the simulator stands without it.
-        return import_module(f"zerosim_runtime.{module}")
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"real ranks need '{error.name}', which is not installed: "
-            "pip install torch, then zerosim[runtime]"
-        ) from None

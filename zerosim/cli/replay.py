@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +11,9 @@ from zerosim.analysis.comparison import compare
 from zerosim.analysis.summary import summarize
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
+from zerosim.cli.runtime import runtime
 from zerosim.cli.summary import summary_rows
-from zerosim.errors import InputError, ScenarioError
+from zerosim.errors import ScenarioError
 from zerosim.replay import Replay, replay_of, retime
 from zerosim.scenario import Scenario, cluster_of
 from zerosim.store import load_run, save_run
@@ -80,15 +80,7 @@ def replay(
 def _really(
     trace: Trace, program: Replay, scenario: Scenario, backend: str, out: Path | None
 ) -> Trace:
-    try:
-        # By name: torch is an extra, and the simulator stands without it.
-        launch = import_module("zerosim_runtime.replaying.launch")
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"real ranks need '{error.name}', which is not installed: "
-            "pip install torch, then zerosim[runtime]"
-        ) from None
-    result: Trace = launch.replay_really(
+    result: Trace = runtime("replaying.launch").replay_really(
         trace, program, scenario, backend=backend, out=out, progress=log
     )
     if out is not None:

@@ -11,6 +11,7 @@ from zerosim.analysis.summary import peak_bytes, summarize
 from zerosim.cli import programs
 from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
+from zerosim.cli.runtime import runtime
 from zerosim.cli.summary import print_summary
 from zerosim.errors import ScenarioError
 from zerosim.scenario import load_scenario
@@ -123,7 +124,7 @@ def trace(
     extra = [f"numerics.dtype={dtype}"] if dtype is not None else []
     extra += [f"numerics.optimizer={optimizer}"] if optimizer is not None else []
     chosen = load_scenario(source[0], [*(words or []), *extra, f"world_size={nproc * nnodes}"])
-    launch = programs.runtime("launch")
+    launch = runtime("launch")
     out = out or run_path(Path("runs"), f"{chosen.name}-{nproc * nnodes}-ranks")
     if nnodes > 1 or node_rank is not None or rendezvous is not None:
         asked = launch.prepare(
@@ -134,8 +135,8 @@ def trace(
             backend=backend,
             scatter=scatter,
         )
-        meeting = programs.runtime("rendezvous").rendezvous_at(rendezvous, nnodes, node_rank)
-        place = programs.runtime("node").trace_node(
+        meeting = runtime("rendezvous").rendezvous_at(rendezvous, nnodes, node_rank)
+        place = runtime("node").trace_node(
             asked,
             meeting,
             nproc=nproc,

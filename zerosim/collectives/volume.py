@@ -27,6 +27,8 @@ GLOO: Final = "gloo"
 GLOO_ALL_TO_ALL: Final = "gloo-all-to-all"
 """Gloo whose reduce-scatters are an all-to-all and a sum, so that they move no all-reduce."""
 GLOOS: Final = (GLOO, GLOO_ALL_TO_ALL)
+SCATTERS: Final = {"native": GLOO, "all-to-all": GLOO_ALL_TO_ALL}
+"""How Gloo may reduce-scatter, and what it is called then."""
 
 
 def passes(kind: Kind, backend: str) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from zerosim.cluster import Cluster, Contention, Link
-from zerosim.collectives import COLLECTIVES, GLOO, GLOO_ALL_TO_ALL, LATENCIES
+from zerosim.collectives import COLLECTIVES, GLOOS, LATENCIES, SCATTERS
 from zerosim.errors import ScenarioError
 from zerosim.hardware import MACHINES, Machine
 from zerosim.hardware.calibration import Calibration, calibration_from, merged
@@ -73,12 +73,12 @@ def _backend(c: ClusterSection, base: Cluster) -> str:
     """What moves bytes: Gloo may reduce-scatter in two ways."""
     if c.scatter is None:
         return base.backend
-    if base.backend not in (GLOO, GLOO_ALL_TO_ALL):
+    if base.backend not in GLOOS:
         raise ScenarioError(
             f"cluster.scatter is {c.scatter}, but '{base.name}' has no Gloo: leave it out, or take "
             "cluster lab or cpu-gloo"
         )
-    return GLOO if c.scatter == "native" else GLOO_ALL_TO_ALL
+    return SCATTERS[c.scatter]
 
 
 def _contention(c: ClusterSection, base: Cluster) -> Contention:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from zerosim.collectives import COLLECTIVES
+from zerosim.collectives import COLLECTIVES, SCATTERS
 from zerosim.errors import ScenarioError, UnknownNameError
 from zerosim.hardware.calibration import calibration_from
 from zerosim.hardware.machine_file import machine_from
@@ -21,7 +21,6 @@ ATTENTIONS: Final = ("flash", "flash1", "eager")
 COMPILED: Final = ("gpt", "llama")
 """Models whose kernels are counted one by one, so that it is known which of them are fused."""
 CHECKPOINTING: Final = ("none", "full", "selective", "ops")
-SCATTERS: Final = ("native", "all-to-all")
 _MAX_LAYERS: Final = 100_000
 """A hundred times the deepest models; checked before a workload is built of them."""
 
@@ -168,7 +167,7 @@ class ClusterSection:
                     f"cluster.inter is {self.inter} beside inter_busbw {self.inter_busbw}: give one"
                 )
         if self.scatter is not None:
-            _one_of("scatter", self.scatter, SCATTERS)
+            _one_of("scatter", self.scatter, tuple(SCATTERS))
         if self.calibration is not None:
             calibration_from(self.calibration, "cluster.calibration")
         if (

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Final
 
-from zerosim.errors import RuntimeFailedError, ScenarioError
+from zerosim.errors import InputError, ScenarioError
 from zerosim.replay import Replay
 from zerosim.scenario import Scenario
 from zerosim.store import save_run
@@ -14,8 +13,9 @@ from zerosim.trace import Trace
 from zerosim.units import format_bytes
 from zerosim_runtime.agents import Node
 from zerosim_runtime.assignment import RUN, Assignment
-from zerosim_runtime.capacity import available_bytes
+from zerosim_runtime.capacity import available_bytes, check_torch
 from zerosim_runtime.launch import Progress, measure, program, working_directory
+from zerosim_runtime.pace import parse_backend
 
 MAX_RANKS: Final = 64
 _COPIES: Final = 2
@@ -33,12 +33,16 @@ def replay_really(
 ) -> Trace:
     """Have real ranks issue the collectives of `trace`, whose program `replay` is; what they did.
 
-    `scenario` is what the run's header will say. Raises ScenarioError for more ranks or bytes than this
-    machine has, RuntimeFailedError if a rank dies; no process stays behind.
+    `scenario` is what the run's header will say. Raises InputError for a backend that there is
+    not, and for more ranks or bytes than this machine has, RuntimeFailedError if a rank dies; no process
+    stays behind.
     """
     n_ranks = replay.plan.world_size
-    if importlib.util.find_spec("torch") is None:
-        raise RuntimeFailedError("torch is not installed: pip install torch==2.13.0")
+    check_torch()
+    if parse_backend(backend)[1] is not None:
+        raise InputError(
+            f"backend is '{backend}', and a replay's links are not paced: give auto, gloo or nccl"
+        )
     if n_ranks > MAX_RANKS:
         raise ScenarioError(
             f"the run has {n_ranks} ranks, and {MAX_RANKS} can be started here: "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import importlib.util
 import os
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import zerosim
 from zerosim.errors import RunError, RuntimeFailedError
 from zerosim.trace import Trace
 from zerosim_runtime.assignment import LOCK_FILE
+from zerosim_runtime.capacity import check_torch
 from zerosim_runtime.ending import end, ranks_of
 from zerosim_runtime.rendezvous import Rendezvous, address_towards, interface_of
 from zerosim_runtime.tracing.collect import PROGRAM_FILE, read_program
@@ -59,8 +59,7 @@ def trace_program(
     """
     steps_of(options.steps)
     command = command_of(words, options.nproc, options.rendezvous)
-    if importlib.util.find_spec("torch") is None:
-        raise RuntimeFailedError("torch is not installed: pip install torch==2.13.0")
+    check_torch()
     place = make_place(out, options.rendezvous)
     keep = True
     try:

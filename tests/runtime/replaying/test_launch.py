@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from zerosim.errors import ScenarioError
+from zerosim.errors import InputError, ScenarioError
 from zerosim.replay import replay_of
 from zerosim.scenario import Scenario
 from zerosim.trace import Clock, Group, Meta, Trace, make_trace
@@ -93,3 +93,18 @@ def test_a_run_of_more_ranks_than_can_be_started_is_refused() -> None:
 
     with pytest.raises(ScenarioError, match="the run has 128 ranks, and 64 can be started here"):
         replay_really(trace, replay_of(trace), Scenario("mine"))
+
+
+@pytest.mark.parametrize(
+    ("backend", "message"),
+    [
+        ("mpi", "no backend 'mpi': known: auto, gloo, nccl"),
+        ("paced:1Gbit", "backend is 'paced:1Gbit', and a replay's links are not paced: give auto"),
+    ],
+)
+def test_a_backend_that_cannot_replay_is_refused_before_any_rank_starts(
+    backend: str, message: str
+) -> None:
+    trace = _run()
+    with pytest.raises(InputError, match=message):
+        replay_really(trace, replay_of(trace), Scenario("mine"), backend=backend)
