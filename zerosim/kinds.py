@@ -47,6 +47,13 @@ COMMUNICATION: Final = (
     Kind.COLLECTIVE,
 )
 """Kinds that keep the network busy: their union is the communication time."""
+SAME_SIZE: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.BROADCAST)
+"""Collectives whose full tensor has as many elements on every rank."""
+MUTUAL: Final = (
+    *(Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.ALL_TO_ALL),
+    *(Kind.BARRIER, Kind.COLLECTIVE),
+)
+"""Collectives that end nowhere before all ranks have come: in the others some only send."""
 COMPUTE: Final = (
     Kind.FORWARD,
     Kind.BACKWARD,

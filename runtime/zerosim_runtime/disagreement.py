@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from zerosim.kinds import Kind
+from zerosim.kinds import SAME_SIZE, Kind
 from zerosim_runtime.places import Where
 from zerosim_runtime.ring import Noted, read_ring
-
-_SAME_SIZE: Final = tuple(
-    kind.value for kind in (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.BROADCAST)
-)
-"""Kinds whose full tensor has as many elements on every rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +39,7 @@ def apart(rings: Mapping[int, tuple[Noted, ...]]) -> Verdict | None:
 
 
 def _differ(one: Noted, other: Noted) -> bool:
-    sized = one.kind in _SAME_SIZE and one.elements and other.elements
+    sized = one.kind in SAME_SIZE and one.elements and other.elements
     return (
         one.kind != other.kind
         or (one.unit != other.unit and bool(one.unit and other.unit))

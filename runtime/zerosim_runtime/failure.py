@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,18 +10,14 @@ from typing import Final
 from zerosim.plan import Plan
 from zerosim.scenario import Scenario, plan_of
 from zerosim_runtime.disagreement import disagreement
+from zerosim_runtime.exits import ending_of, errors_in, exits_in
 from zerosim_runtime.places import Where, content_of, places, ranks_in
 from zerosim_runtime.records import read_record
 from zerosim_runtime.ring import Noted, read_life
 from zerosim_runtime.watchdog import last_collective
 
-_FIRST: Final = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)")
-_RAISED: Final = re.compile(
-    r"^(?:\[rank\d+\]: *)?(?:[a-z_]\w*\.)*(?P<error>\w*Error: .+)$", re.MULTILINE
-)
 _NO_ROOM: Final = 2**16
 """Bytes; with less the ranks cannot even begin their files."""
-_EVERY: Final = re.compile(r"\(local_rank: (?P<rank>\d+)\)\s+exitcode\s*: (?P<code>-?\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +52,7 @@ def describe_failure(where: Where, scenario: Scenario, plan: Plan | None = None)
         return f"rank {first.rank} failed ({first.message}) {_place(first, plan)}"
     if killed:
         first = next((each for each in killed if each.rank in exits), killed[0])
-        return f"rank {first.rank} {_how(exits.get(first.rank))} {_place(first, plan)}"
+        return f"rank {first.rank} {ending_of(exits.get(first.rank))} {_place(first, plan)}"
     ended = [each for each in left if each.status in ("peer_lost", "terminated")]
     if ended:
         first = min(ended, key=lambda each: each.ended_ns or 0)
@@ -84,15 +78,6 @@ def _left(where: Where, rank: int) -> _Left | None:
     )
 
 
-def _how(code: int | None) -> str:
-    if code is None or code >= 0:
-        return "died"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
-
-
 def _place(left: _Left, plan: Plan) -> str:
     last = left.collective
     if not 0 <= left.last_op < len(plan.ops):
@@ -103,17 +88,12 @@ def _place(left: _Left, plan: Plan) -> str:
 
 
 def _exits(where: Where) -> dict[int, int]:
-    """Exit codes by rank, as torchrun reports them: the first failure, then a list of all.
-
-    It numbers the ranks of its own node, so what they wrote themselves says who they are.
-    """
+    """Exit codes by rank. What ranks wrote themselves says which ones a node has."""
     codes: dict[int, int] = {}
     for place in places(where):
         records = (read_record(place, rank) for rank in ranks_in(place))
         first = min((r.first_rank for r in records if r is not None), default=0)
-        text = _log(place)
-        matches = (*_EVERY.finditer(text), *_FIRST.finditer(text))
-        codes |= {first + int(match["rank"]): int(match["code"]) for match in matches}
+        codes |= exits_in(_log(place), first)
     return codes
 
 
@@ -121,7 +101,7 @@ def _first_error(where: Where) -> str:
     for place in places(where):
         if shutil.disk_usage(place).free < _NO_ROOM:
             return f"no space is left in '{place.parent}': make some, or set TMPDIR"
-    found = [m["error"].strip() for p in places(where) for m in _RAISED.finditer(_log(p))]
+    found = [error for place in places(where) for error in errors_in(_log(place))]
     return found[0] if found else "torchrun said nothing"
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
 from zerosim.collectives import wire_bytes
 from zerosim.errors import RunError, RuntimeFailedError
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import COMMUNICATION, MUTUAL
 from zerosim.plan import Op, Plan
 from zerosim.scenario import Scenario, cluster_of, facts_of
 from zerosim.trace import (
@@ -36,9 +36,6 @@ from zerosim_runtime.records import (
     read_record,
     shift,
 )
-
-_MUTUAL: Final = tuple(kind for kind in COMMUNICATION if kind is not Kind.BROADCAST)
-"""Collectives that end nowhere before all ranks have come."""
 
 
 def merge(where: Where, *, failure: str | None = None) -> Trace:
@@ -228,15 +225,12 @@ def _windows(plan: Plan, records: Sequence[Record]) -> tuple[StepWindow, ...]:
 
 
 def _quality(plan: Plan, records: Sequence[Record], failure: str | None) -> Quality:
-    """Effects before their causes show a bad clock: nobody's end may come before everybody's issue.
-
-    But for broadcasts: whoever sends need not wait for those who receive.
-    """
+    """Effects before their causes show a bad clock: nobody's end may come before everybody's issue."""
     issued: dict[int, int] = {}
     ended: dict[int, int] = {}
     for record in records:
         for done in record.rows:
-            if plan.ops[done.op].kind in _MUTUAL and done.end_ns is not None:
+            if plan.ops[done.op].kind in MUTUAL and done.end_ns is not None:
                 issued[done.op] = max(issued.get(done.op, done.issued_ns), done.issued_ns)
                 ended[done.op] = min(ended.get(done.op, done.end_ns), done.end_ns)
     early = sum(ended[op] < issued[op] for op in issued)

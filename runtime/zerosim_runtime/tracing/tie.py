@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import MUTUAL, SAME_SIZE, Kind
 from zerosim_runtime.tracing.log import Log
 from zerosim_runtime.tracing.spans import Span
-
-_SAME_SIZE: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.BROADCAST)
-"""Kinds in which all members name the same number of elements."""
-_MUTUAL: Final = tuple(
-    kind
-    for kind in COMMUNICATION
-    if kind not in (Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.REDUCE, Kind.P2P)
-)
-"""Collectives that end nowhere before all ranks have come."""
 
 _Place = tuple[str, tuple[int, ...], int]
 
@@ -78,7 +68,7 @@ def _collectives(log: Log) -> Iterator[tuple[int, _Place, Span]]:
 
 def _difference(tied: Tied, rank: int, span: Span) -> str | None:
     first = tied.span
-    sized = Kind(span.kind) in _SAME_SIZE and None not in (first.elements, span.elements)
+    sized = Kind(span.kind) in SAME_SIZE and None not in (first.elements, span.elements)
     if first.kind == span.kind and not (sized and first.elements != span.elements):
         return None
     return (
@@ -94,5 +84,5 @@ def _take(tied: Tied, span: Span) -> None:
 
 
 def _early(tied: Tied) -> bool:
-    mutual = Kind(tied.span.kind) in _MUTUAL
+    mutual = Kind(tied.span.kind) in MUTUAL
     return mutual and tied.ended_ns is not None and tied.ended_ns < tied.issued_ns

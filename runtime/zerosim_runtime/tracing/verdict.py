@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-import re
-import signal
 from pathlib import Path
 from typing import Final
 
 from zerosim_runtime.disagreement import disagreement
+from zerosim_runtime.exits import ending_of, errors_in, exits_in
 from zerosim_runtime.places import Where
 from zerosim_runtime.tracing.log import Log, read_logs
 
 OUTPUT_FILE: Final = "program.log"
-_RAISED: Final = re.compile(
-    r"^(?:\[rank\d+\]: *)?(?:[a-zA-Z_]\w*\.)*(?P<error>\w*(?:Error|Exception|Interrupt)(?:: .*)?)$",
-    re.MULTILINE,
-)
-_FIRST: Final = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<rank>\d+)")
-_EVERY: Final = re.compile(
-    r"rank +: (?P<rank>\d+) \(local_rank: \d+\)\s+exitcode\s*: (?P<code>-?\d+)"
-)
 
 
 def describe(directory: Path, code: int, name: str) -> str:
     """Who failed first, how, and where it stood; `code` is the exit code of the whole program."""
     logs, output = read_logs(directory), _output(directory)
     if not logs:
-        raised = _last_error(output)
-        why = f" ({raised})" if raised else ""
-        return f"'{name}' {_how(code)} before its process group was made{why}"
+        raised = errors_in(output)
+        why = f" ({raised[-1]})" if raised else ""
+        return f"'{name}' {ending_of(code)} before its process group was made{why}"
     if (apart := disagreement(directory, int(logs[0].header["world_size"]))) is not None:
         return apart.reason
-    found = (*_EVERY.finditer(output), *_FIRST.finditer(output))
-    exits = {int(match["rank"]): int(match["code"]) for match in found}
+    exits = exits_in(output)
     first = _first(logs, exits)
     if first.status == "failed":
         return f"rank {first.rank} failed ({first.message}) {_place(first)}"
-    return f"rank {first.rank} {_how(exits.get(first.rank, code))} {_place(first)}"
+    return f"rank {first.rank} {ending_of(exits.get(first.rank, code))} {_place(first)}"
 
 
 def incomplete(where: Where) -> str | None:
@@ -77,21 +67,6 @@ def _first(logs: tuple[Log, ...], exits: dict[int, int]) -> Log:
     named = [log for log in logs if exits.get(log.rank, 0) > 0]
     told = [log for log in logs if log.status != "finished"]
     return min(named or told or logs, key=lambda log: log.ended_ns or 0)
-
-
-def _how(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
-
-
-def _last_error(output: str) -> str | None:
-    """The last error that a program printed, but for torchrun's own."""
-    found = (match["error"].strip() for match in _RAISED.finditer(output))
-    return next((e for e in reversed([*found]) if not e.startswith("ChildFailedError")), None)
 
 
 def _output(directory: Path) -> str:
