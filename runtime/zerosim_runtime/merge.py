@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -23,18 +24,17 @@ from zerosim.trace import (
     Trace,
     make_trace,
 )
+from zerosim_runtime.alignment import Alignment, alignment_of
 from zerosim_runtime.assignment import assigned_plan, read_assignment
 from zerosim_runtime.ledger import samples, states
 from zerosim_runtime.links import on_gloo
 from zerosim_runtime.places import Where
 from zerosim_runtime.records import (
     Done,
-    Offset,
     Record,
     check_header,
     of_one_attempt,
     read_record,
-    shift,
 )
 
 
@@ -86,42 +86,24 @@ def as_measured(
 
 
 def align(records: Sequence[Record]) -> tuple[Clock, tuple[Record, ...]]:
-    """Records on one clock that starts with the first op, and how good that clock is.
-
-    Ranks of one host share a clock. Else rank 0's is the clock, and the others are moved by the
-    offsets that it measured; without any (a run that broke early) nothing is moved, and the clock says so.
-    """
-    offsets: dict[int, tuple[Offset, ...]] = {}
-    for record in records:
-        for offset in record.offsets:
-            offsets[offset.rank] = (*offsets.get(offset.rank, ()), offset)
-    shared = len({record.header["clock"] for record in records}) == 1
-    known = shared or all(record.rank == 0 or record.rank in offsets for record in records)
-    moved = {r.rank: shift(offsets.get(r.rank, ()), r.rows[0].issued_ns) for r in records}
-    origin = min(r.rows[0].issued_ns + moved[r.rank] for r in records)
-    errors = [offset.error_ns for several in offsets.values() for offset in several]
-    clock = Clock(
-        aligned=known,
-        error_ns=(0 if shared else max(errors, default=0)) if known else None,
-        offsets_ns=tuple((rank, by) for rank, by in moved.items() if offsets.get(rank)),
+    """Records on one clock that starts with the first op, and how good that clock is."""
+    alignment = alignment_of(
+        {record.rank: str(record.header["clock"]) for record in records},
+        {record.rank: record.rows[0].issued_ns for record in records},
+        [offset for record in records for offset in record.offsets],
     )
-    return clock, tuple(_on_clock(r, offsets.get(r.rank, ()), origin) for r in records)
+    return alignment.clock, tuple(_on_clock(record, alignment) for record in records)
 
 
-def _on_clock(record: Record, offsets: tuple[Offset, ...], origin: int) -> Record:
-    def at(time_ns: int | None) -> int | None:
-        return None if time_ns is None else time_ns + shift(offsets, time_ns) - origin
-
-    def surely(time_ns: int) -> int:
-        return time_ns + shift(offsets, time_ns) - origin
-
+def _on_clock(record: Record, alignment: Alignment) -> Record:
+    at, known = partial(alignment.at, record.rank), partial(alignment.known, record.rank)
     return replace(
         record,
         rows=tuple(
-            Done(d.op, surely(d.issued_ns), at(d.start_ns), at(d.end_ns)) for d in record.rows
+            Done(d.op, at(d.issued_ns), known(d.start_ns), known(d.end_ns)) for d in record.rows
         ),
-        changes=tuple(replace(c, time_ns=max(0, surely(c.time_ns))) for c in record.changes),
-        ended_ns=at(record.ended_ns),
+        changes=tuple(replace(c, time_ns=max(0, at(c.time_ns))) for c in record.changes),
+        ended_ns=known(record.ended_ns),
     )
 
 

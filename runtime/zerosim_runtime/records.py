@@ -201,15 +201,3 @@ def steps_done(directory: Path) -> int:
         return (directory / f"rank-{ranks[0]}.jsonl").read_bytes().count(b'"loss":') if ranks else 0
     except OSError:
         return 0
-
-
-def shift(offsets: tuple[Offset, ...], time_ns: int) -> int:
-    """What to add to a rank's time to get rank 0's: drift is a straight line between two offsets."""
-    if not offsets:
-        return 0
-    first, last = offsets[0], offsets[-1]
-    if last.at_ns == first.at_ns:
-        return -first.offset_ns
-    share = (time_ns - first.offset_ns - first.at_ns) / (last.at_ns - first.at_ns)
-    share = min(1.0, max(0.0, share))
-    return -round(first.offset_ns + share * (last.offset_ns - first.offset_ns))

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.runtime.conftest import Ranks
+from zerosim_runtime.alignment import shift
 from zerosim_runtime.clock import clock_identity
-from zerosim_runtime.records import Offset, shift
+from zerosim_runtime.records import Offset
 
 Launch = Callable[[int], Ranks]
 

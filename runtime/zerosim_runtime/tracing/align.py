@@ -4,47 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from zerosim.kinds import Kind
 from zerosim.trace import Clock
-from zerosim_runtime.records import Offset, shift
+from zerosim_runtime.alignment import Alignment, alignment_of
 from zerosim_runtime.ring import Noted
 from zerosim_runtime.tracing.log import Log
 from zerosim_runtime.tracing.spans import Span
 
 
 def align(logs: Sequence[Log]) -> tuple[Clock, tuple[Log, ...]]:
-    """Logs on a clock that starts with the first op; what only a ring has kept is among their spans.
-
-    Ranks with one clock need nothing. Else rank 0's is the clock, and the others are moved by the offsets
-    that it measured; without any (a run that broke early) nothing is moved, and the clock says so.
-    """
+    """Logs on a clock that starts with the first op; what only a ring has kept is among their spans."""
     whole = [_with_ring(log) for log in logs]
-    offsets: dict[int, tuple[Offset, ...]] = {}
-    for log in logs:
-        for offset in log.offsets:
-            offsets[offset.rank] = (*offsets.get(offset.rank, ()), offset)
-    shared = len({log.header["clock"] for log in logs}) == 1
-    known = shared or all(log.rank == 0 or log.rank in offsets for log in logs)
-    first = {log.rank: min((span.issued_ns for span in log.spans), default=None) for log in whole}
-    moved = {rank: shift(offsets.get(rank, ()), at or 0) for rank, at in first.items()}
-    origin = min((at + moved[rank] for rank, at in first.items() if at is not None), default=0)
-    errors = [offset.error_ns for several in offsets.values() for offset in several]
-    clock = Clock(
-        aligned=known,
-        error_ns=(0 if shared else max(errors, default=0)) if known else None,
-        offsets_ns=tuple((rank, by) for rank, by in moved.items() if offsets.get(rank)),
+    alignment = alignment_of(
+        {log.rank: str(log.header["clock"]) for log in logs},
+        {log.rank: min(span.issued_ns for span in log.spans) for log in whole if log.spans},
+        [offset for log in logs for offset in log.offsets],
     )
-    return clock, tuple(_on_clock(log, offsets.get(log.rank, ()), origin) for log in whole)
+    return alignment.clock, tuple(_on_clock(log, alignment) for log in whole)
 
 
-def _on_clock(log: Log, offsets: tuple[Offset, ...], origin: int) -> Log:
-    def at(time_ns: int) -> int:
-        return time_ns + shift(offsets, time_ns) - origin
-
-    def maybe(time_ns: int | None) -> int | None:
-        return None if time_ns is None else at(time_ns)
-
+def _on_clock(log: Log, alignment: Alignment) -> Log:
+    at, known = partial(alignment.at, log.rank), partial(alignment.known, log.rank)
     spans = sorted(log.spans, key=lambda span: span.issued_ns)
     return replace(
         log,
@@ -52,14 +34,14 @@ def _on_clock(log: Log, offsets: tuple[Offset, ...], origin: int) -> Log:
             replace(
                 span,
                 issued_ns=at(span.issued_ns),
-                start_ns=maybe(span.start_ns),
-                end_ns=maybe(span.end_ns),
+                start_ns=known(span.start_ns),
+                end_ns=known(span.end_ns),
             )
             for span in spans
         ],
         samples=[(max(0, at(time)), counter, value) for time, counter, value in log.samples],
         steps=[(step, at(start), at(end)) for step, start, end in log.steps],
-        ended_ns=maybe(log.ended_ns),
+        ended_ns=known(log.ended_ns),
     )
 
 
