@@ -8,14 +8,13 @@ from typing import Final
 
 import torch
 
+from zerosim.collectives import SCATTERS
 from zerosim.errors import InputError, UnknownNameError
-from zerosim_runtime.optimizer import Settings
+from zerosim_runtime.optimizer import RULES, Settings
 
 STAGES: Final = (1, 2, 3)
 PARTITIONS: Final = ("even", "whole")
 BUCKET_ORDERS: Final = ("static", "dynamic")
-OPTIMIZERS: Final = ("sgd", "momentum", "adam", "adamw")
-
 DTYPES: Final = (None, torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -55,7 +54,8 @@ class Options:
         for word, value, known in (
             ("partition", self.partition, PARTITIONS),
             ("bucket order", self.bucket_order, BUCKET_ORDERS),
-            ("optimizer", self.optimizer, OPTIMIZERS),
+            ("optimizer", self.optimizer, RULES),
+            ("scatter", self.scatter, SCATTERS),
         ):
             if value not in known:
                 raise UnknownNameError(word, value, known)

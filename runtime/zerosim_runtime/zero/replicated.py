@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
 
 import torch
 from torch import nn
 
 from zerosim.errors import InputError, RuntimeFailedError
-from zerosim.plan import Allocation
 from zerosim_runtime.memory import Memory
 from zerosim_runtime.zero.buckets import Dynamic, Names, Order
 from zerosim_runtime.zero.channels import Channels
 from zerosim_runtime.zero.split import Reduction, Split
 from zerosim_runtime.zero.stage import Share, Stage
-
-_USED: Final = "used"
-"""The map of parameters that ranks have used, in the ledger and in traces."""
+from zerosim_runtime.zero.usage import count_users
 
 
 class Replicated(Stage):
@@ -27,11 +23,7 @@ class Replicated(Stage):
 
     In the last micro-batch each gradient is taken as soon as autograd has accumulated it; `order` says
     which buckets are then full. A bucket that begins waits until fewer than `in_flight` are under way.
-
-    # Note [Layer drop]
-    A layer that the forward pass leaves out has no gradient, which is not the same as a gradient of
-    zeros: Adam's moments move a parameter on. Ranks sum a map of the parameters they have used; what
-    nobody used has no row here, and is not stepped. In static order a bucket has zeros in its place.
+    In static order a bucket has zeros in the place of a gradient that is missing. See Note [Layer drop].
     """
 
     def __init__(
@@ -95,7 +87,7 @@ class Replicated(Stage):
         """Rows of those parameters that any rank has used."""
         while self._under_way:
             self._finish_first()
-        users = self._count_users()
+        users = self._users()
         return {name: self._rows[name] if users[name] else None for name in self._shares}
 
     def weights(self) -> Mapping[str, torch.Tensor]:
@@ -164,14 +156,9 @@ class Replicated(Stage):
         if _key(name) in self._memory.booked:
             self._memory.drop(_key(name))
 
-    def _count_users(self) -> dict[str, int]:
+    def _users(self) -> dict[str, int]:
         """How many ranks have used each parameter; see Note [Layer drop]."""
-        n = len(self._parameters)
-        flags = self._memory.new(Allocation(_USED, "buckets", 4 * n), n, torch.int32)
-        flags.copy_(torch.tensor([name in self._used for name in self._parameters]))
-        self._channels.all_reduce(_USED, flags).wait()
-        users = dict(zip(self._parameters, flags.tolist(), strict=True))
-        self._memory.drop(_USED)
+        users = count_users(self._parameters, self._used, self._channels, self._memory)
         n_ranks = self._channels.n_ranks
         for name, several in users.items() if self._dynamic else ():
             if 0 < several < n_ranks:

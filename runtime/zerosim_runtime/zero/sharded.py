@@ -40,7 +40,7 @@ from zerosim_runtime.zero.nested import replaced, tensors_in, tensors_left
 from zerosim_runtime.zero.options import Options
 from zerosim_runtime.zero.stage import Share, Stage
 from zerosim_runtime.zero.units import ROOT
-from zerosim_runtime.zero.usage import rows_used
+from zerosim_runtime.zero.usage import used_rows
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +68,7 @@ class Sharded(Stage):
     ) -> None:
         self._options = options
         self._channels = channels
+        self._memory = memory
         self._units = {g.name: hold(g, channels, memory) for g in groups_of(module, units)}
         self._root = self._units[ROOT]
         self._calls = Calls()
@@ -117,12 +118,9 @@ class Sharded(Stage):
         while self._under_way:
             self._under_way.popleft()()
         if self._rows is None:
-            rows: dict[str, torch.Tensor | None] = {}
-            used: set[str] = set()
-            for unit in self._units.values():
-                rows |= unit.rows()
-                used |= unit.used
-            self._rows = rows_used(rows, used, self._channels)
+            rows = {n: row for unit in self._units.values() for n, row in unit.rows().items()}
+            used = {name for unit in self._units.values() for name in unit.used}
+            self._rows = used_rows(rows, used, self._channels, self._memory)
         return self._rows
 
     def weights(self) -> Mapping[str, torch.Tensor]:
