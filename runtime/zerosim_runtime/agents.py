@@ -25,6 +25,7 @@ _POLL_S: Final = 0.1
 _TURNS: Final = 5
 """The watchdog looks every so many polls."""
 _GRACE_S: Final = 5.0
+LOOPBACK: Final = "lo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +71,26 @@ def run_nodes(
             end(agents, [node.directory for node in nodes])
 
 
-def environment(nproc: int, interface: str | None = "lo") -> dict[str, str]:
+def environment(nproc: int, interface: str | None = LOOPBACK) -> dict[str, str]:
     """The environment of `nproc` ranks of a machine: where the packages are, how many threads.
 
     `interface`: what Gloo talks by. A host name may lead anywhere, so by default it is the loopback.
     """
-    homes = [Path(zerosim.__file__).parents[1], Path(__file__).parents[1]]
-    paths = [*map(str, homes), *filter(None, [os.environ.get("PYTHONPATH")])]
-    defaults = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // nproc))}
-    if interface is not None and (interface != "lo" or Path("/sys/class/net/lo").exists()):
-        defaults["GLOO_SOCKET_IFNAME"] = interface
-    return defaults | os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // nproc))}
+    return threads | talking_by(interface) | os.environ | {"PYTHONPATH": python_path()}
+
+
+def python_path(*first: Path) -> str:
+    """The PYTHONPATH of processes that must find this code, `first` before it, the user's own after."""
+    homes = [*first, Path(zerosim.__file__).parents[1], Path(__file__).parents[1]]
+    return os.pathsep.join([*map(str, homes), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def talking_by(interface: str | None) -> dict[str, str]:
+    """What tells Gloo its interface; nothing for None, or for a loopback that is not there."""
+    if interface is None or (interface == LOOPBACK and not Path("/sys/class/net/lo").exists()):
+        return {}
+    return {"GLOO_SOCKET_IFNAME": interface}
 
 
 @contextmanager
@@ -107,7 +117,7 @@ def _environment(node: Node) -> dict[str, str]:
     if node.prefix:
         # Where the user's own interface leads, no lab's ranks can go.
         own["GLOO_SOCKET_IFNAME"] = str(node.interface)
-    interface = "lo" if node.rendezvous is None else node.interface
+    interface = LOOPBACK if node.rendezvous is None else node.interface
     return environment(node.n_here or node.nproc, interface) | own
 
 

@@ -194,5 +194,4 @@ def _provenance(logs: Sequence[Log], program: Mapping[str, Any], engine: str) ->
         "threads": header["threads"],
         "facts": {str(log.rank): dict(log.facts) for log in logs},
         "kinds": dict(Counter(span.kind for span in logs[0].spans)),
-        "losses": {str(log.rank): [loss for _, loss in log.losses] for log in logs if log.losses},
     }

@@ -1,4 +1,7 @@
-"""What torch itself can record, beside the tracer: its profiler and its flight recorder."""
+"""What torch itself can record, beside the tracer: its profiler and its flight recorder.
+
+Each writes into a directory of its own beside the files of the ranks.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,11 @@ from typing import Any, Final
 
 import torch
 
+from zerosim_runtime.tracing.hook import EXTRAS_VARIABLE
 from zerosim_runtime.tracing.tracer import Tracer
 
 KINETO: Final = "kineto"
 FLIGHT_RECORDER: Final = "flight-recorder"
-EXTRAS_VARIABLE: Final = "ZEROSIM_TRACE_EXTRAS"
-"""Which of them, separated by commas; each writes into its own directory beside the rank files."""
 
 
 def wanted(name: str) -> bool:

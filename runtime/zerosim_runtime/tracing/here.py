@@ -43,7 +43,7 @@ def traced(run: str | os.PathLike[str], steps: str | None = None) -> Iterator[No
     parts.mkdir(parents=True, exist_ok=True)
     os.environ[hook.DIRECTORY_VARIABLE] = str(parts)
     if steps is not None:
-        os.environ[rank.STEPS_VARIABLE] = steps
+        os.environ[hook.STEPS_VARIABLE] = steps
     hook.install()
     if dist.is_initialized():
         rank.begin(parts)
@@ -55,7 +55,7 @@ def traced(run: str | os.PathLike[str], steps: str | None = None) -> Iterator[No
         raise
     finally:
         os.environ.pop(hook.DIRECTORY_VARIABLE, None)
-        os.environ.pop(rank.STEPS_VARIABLE, None)
+        os.environ.pop(hook.STEPS_VARIABLE, None)
         mine = rank.finish(*outcome)
         if mine == 0:
             _store(parts, out, wait=outcome[0] == "finished")

@@ -21,6 +21,10 @@ from typing import Any, Final
 
 DIRECTORY_VARIABLE: Final = "ZEROSIM_TRACE_DIR"
 """Where ranks write; every process of a traced program has it in its environment."""
+STEPS_VARIABLE: Final = "ZEROSIM_TRACE_STEPS"
+"""The first and the last step to keep, as `A:B`; all if it is not set."""
+EXTRAS_VARIABLE: Final = "ZEROSIM_TRACE_EXTRAS"
+"""What torch itself is to record, too (`tracing.extras`), separated by commas."""
 _WRAPPED: Final = "_zerosim_wrapped"
 _TARGET: Final = "torch.distributed.distributed_c10d"
 

@@ -15,16 +15,16 @@ from typing import IO, Final
 
 import orjson
 
-import zerosim
 from zerosim.errors import RunError, RuntimeFailedError
 from zerosim.trace import Trace
+from zerosim_runtime.agents import LOOPBACK, python_path, talking_by
 from zerosim_runtime.assignment import LOCK_FILE
 from zerosim_runtime.capacity import check_torch
 from zerosim_runtime.ending import end, ranks_of
 from zerosim_runtime.rendezvous import Rendezvous, address_towards, interface_of
 from zerosim_runtime.tracing.collect import PROGRAM_FILE, read_program
 from zerosim_runtime.tracing.command import command_of, name_of, starts_ranks, told
-from zerosim_runtime.tracing.hook import DIRECTORY_VARIABLE
+from zerosim_runtime.tracing.hook import DIRECTORY_VARIABLE, EXTRAS_VARIABLE, STEPS_VARIABLE
 from zerosim_runtime.tracing.keeping import Place, elsewhere, kept, make_place, problem, store
 from zerosim_runtime.tracing.tracer import steps_of
 from zerosim_runtime.tracing.verdict import OUTPUT_FILE, describe
@@ -35,7 +35,7 @@ _POLL_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`steps`: those to keep, as `A:B`. `extras`: kineto, flight-recorder, nccl-log, rss."""
+    """`steps`: those to keep, as `A:B`. `extras`: kineto, flight-recorder, nccl-log."""
 
     nproc: int = 2
     steps: str | None = None
@@ -161,19 +161,13 @@ def _copy(source: IO[bytes] | None, directory: Path) -> None:
 
 def _environment(words: Sequence[str], directory: Path, options: Options) -> dict[str, str]:
     """The environment of the program: where it finds the tracer, and what that should do."""
-    homes = [Path(zerosim.__file__).parents[1], Path(__file__).parents[2]]
-    paths = [
-        Path(__file__).with_name("boot"),
-        *homes,
-        *filter(None, [os.environ.get("PYTHONPATH")]),
-    ]
     asked = {
         DIRECTORY_VARIABLE: str(directory),
-        "PYTHONPATH": os.pathsep.join(map(str, paths)),
-        "ZEROSIM_TRACE_EXTRAS": ",".join(options.extras),
+        "PYTHONPATH": python_path(Path(__file__).with_name("boot")),
+        EXTRAS_VARIABLE: ",".join(options.extras),
     }
     if options.steps is not None:
-        asked["ZEROSIM_TRACE_STEPS"] = options.steps
+        asked[STEPS_VARIABLE] = options.steps
     if "nccl-log" in options.extras:
         (directory / "nccl").mkdir()
         asked |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(directory / "nccl" / "%h-%p.log")}
@@ -181,10 +175,8 @@ def _environment(words: Sequence[str], directory: Path, options: Options) -> dic
     if starts_ranks(words):
         # As torchrun would set it, without its warning.
         defaults["OMP_NUM_THREADS"] = "1"
-        # A host name may lead anywhere.
-        interface: str | None = "lo" if Path("/sys/class/net/lo").exists() else None
-        if options.rendezvous is not None:
-            interface = interface_of(address_towards(options.rendezvous))
-        if interface is not None:
-            defaults["GLOO_SOCKET_IFNAME"] = interface
+        meeting = options.rendezvous
+        defaults |= talking_by(
+            LOOPBACK if meeting is None else interface_of(address_towards(meeting))
+        )
     return defaults | os.environ | asked

@@ -25,7 +25,6 @@ class Log:
     samples: list[tuple[int, str, int]] = field(default_factory=list)
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     steps: list[tuple[int, int, int]] = field(default_factory=list)
-    losses: list[tuple[int, float]] = field(default_factory=list)
     offsets: list[Offset] = field(default_factory=list)
     facts: dict[str, str | int] = field(default_factory=dict)
     noted: tuple[Noted, ...] = ()
@@ -82,8 +81,6 @@ def _take(log: Log, line: dict[str, Any]) -> None:
             log.groups[name] = tuple(ranks)
         case {"step": [step, start_ns, end_ns]}:
             log.steps.append((step, start_ns, end_ns))
-        case {"loss": [step, value]}:
-            log.losses.append((step, value))
         case {"offset": values}:
             log.offsets.append(Offset(*values))
         case {"fact": [name, value]}:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -18,11 +18,9 @@ from zerosim_runtime.clock import clock_identity
 from zerosim_runtime.tracing import ending, session
 from zerosim_runtime.tracing.engines import watch_for_engine
 from zerosim_runtime.tracing.extras import start_extras
-from zerosim_runtime.tracing.hook import note_problem
+from zerosim_runtime.tracing.hook import STEPS_VARIABLE, note_problem
 from zerosim_runtime.tracing.offsets import measure
 from zerosim_runtime.tracing.tracer import Tracer, open_tracer, steps_of
-
-STEPS_VARIABLE: Final = "ZEROSIM_TRACE_STEPS"
 
 
 @dataclass(slots=True)

@@ -84,10 +84,6 @@ class Tracer:
                 self.watchers.remove(watcher)
                 note_problem(self.directory, f"rank {self.rank}: {type(error).__name__}: {error}")
 
-    def loss(self, step: int, value: float) -> None:
-        """Note the loss of a step."""
-        self.write(loss=[step, value])
-
     def offset(self, offset: Offset) -> None:
         """Note how far the clock of another rank is ahead (rank 0 does)."""
         self.write(offset=[offset.rank, offset.at_ns, offset.offset_ns, offset.error_ns])

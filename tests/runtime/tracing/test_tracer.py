@@ -36,7 +36,6 @@ def test_what_was_added_is_read_back(tmp_path: Path) -> None:
     tracer.group("world", [0, 1])
     tracer.add(op(1))
     tracer.sample(7, "memory.allocated", 100)
-    tracer.loss(1, 0.5)
     tracer.offset(Offset(1, 10, 20, 3))
     tracer.fact("engine", "ddp")
     tracer.step(1, 5, 9)
@@ -45,7 +44,7 @@ def test_what_was_added_is_read_back(tmp_path: Path) -> None:
     assert log.header == HEADER
     assert log.spans == [op(1)]
     assert log.samples == [(7, "memory.allocated", 100)]
-    assert (log.groups, log.steps, log.losses) == ({"world": (0, 1)}, [(1, 5, 9)], [(1, 0.5)])
+    assert (log.groups, log.steps) == ({"world": (0, 1)}, [(1, 5, 9)])
     assert (log.offsets, log.facts) == ([Offset(1, 10, 20, 3)], {"engine": "ddp"})
     assert (log.status, log.cut) == ("finished", False)
 
