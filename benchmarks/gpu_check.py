@@ -26,7 +26,7 @@ import torch
 HOME = Path(__file__).parents[1]
 BUDGET_S = 480
 PROOF_S = 75
-"""For the jobs of the proof of one world size."""
+"""For the trainings of the proof of one world size."""
 ENDING_S = 20
 """For what is under way then, and to end."""
 MAX_RANKS = 4
@@ -131,7 +131,7 @@ def check_equality(here: Here) -> Iterator[Found]:
         same = sum(" same bits " in row for row in rows)
         yield Found(f"  with the same bits, {n} ranks", "seen", f"{same} of {len(rows)}")
         if "not begun" in last:
-            yield Found(f"  the other jobs, {n} ranks", "not checked", last)
+            yield Found(f"  the other trainings, {n} ranks", "not checked", last)
 
 
 def check_plans(here: Here) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-"""The check for machines with GPUs: what it prints, what it survives, and the jobs that it chooses."""
+"""The check for machines with GPUs: what it prints, what it survives, and the trainings that it chooses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from benchmarks import gpu_check
 from benchmarks.gpu_check import Found, Here
 from zerosim_runtime.zero.proof.__main__ import main as prove
-from zerosim_runtime.zero.proof.cases import CASES, Job, gpu_jobs_of
+from zerosim_runtime.zero.proof.cases import CASES, Training, gpu_trainings_of
 from zerosim_runtime.zero.proof.harness import Outcome, outcomes
 
 
@@ -61,7 +61,7 @@ def test_equality_names_what_failed_and_what_was_not_begun(
     rows = (
         "pass  2  plain/zero1/float32/adamw    same bits   loss 0.0e+00  parameters 0.0e+00\n"
         "FAIL  2  plain/zero2/float32/adamw    other bits  loss 1.0e-01  parameters 2.0e-01\n"
-        "2 ranks: 1 of 2 jobs pass, 3 not begun: time was up, 75 s\n"
+        "2 ranks: 1 of 2 trainings pass, 3 not begun: time was up, 75 s\n"
     )
     monkeypatch.setattr(gpu_check, "_python", lambda words, _: _answer(rows, "2" in words))
 
@@ -71,7 +71,7 @@ def test_equality_names_what_failed_and_what_was_not_begun(
         ("ZeRO library = DDP, 2 ranks", "FAIL"),
         ("plain/zero2/float32/adamw", "FAIL"),
         ("with the same bits, 2 ranks", "seen"),
-        ("the other jobs, 2 ranks", "not checked"),
+        ("the other trainings, 2 ranks", "not checked"),
     ]
     assert found[2].figure == "1 of 2"
 
@@ -87,23 +87,23 @@ def test_the_report_counts_its_lines(here: Here) -> None:
 
 
 def test_gpus_are_tried_with_every_case_and_only_with_what_nccl_has() -> None:
-    jobs = gpu_jobs_of(1)
+    trainings = gpu_trainings_of(1)
 
-    assert {job.case for job in jobs} == {*CASES}
-    assert not [job for job in jobs if "a2a" in job.mode]
-    assert {job.dtype for job in jobs} == {"float64", "bfloat16"}
-    saved = [job.save for job in jobs if job.save]
-    assert {job.load for job in jobs if job.load} == {*saved}
+    assert {training.case for training in trainings} == {*CASES}
+    assert not [training for training in trainings if "a2a" in training.mode]
+    assert {training.dtype for training in trainings} == {"float64", "bfloat16"}
+    saved = [training.save for training in trainings if training.save]
+    assert {training.load for training in trainings if training.load} == {*saved}
 
 
 def test_on_a_gpu_float64_must_be_near_and_bits_need_not_be_equal() -> None:
     def outcome(device: str, error: float) -> Outcome:
-        job = Job("plain", "zero1", "float64")
-        return Outcome(job, 1, error, 0.0, bitwise=False, device=device)
+        training = Training("plain", "zero1", "float64")
+        return Outcome(training, 1, error, 0.0, bitwise=False, device=device)
 
     assert outcome("cuda", 1e-12).equal
     assert not outcome("cuda", 1e-6).equal
-    narrow = Job("plain", "zero1", "bfloat16", "sgd", bar=1e-2)
+    narrow = Training("plain", "zero1", "bfloat16", "sgd", bar=1e-2)
     assert Outcome(narrow, 1, 1e-3, 1e-3, bitwise=False, device="cuda").equal
     assert not Outcome(narrow, 1, 1e-3, 1e-3, bitwise=False).equal
 
@@ -121,10 +121,10 @@ def test_a_gpu_a_rank_is_asked_for_where_there_is_none(
 
 @pytest.mark.runtime
 def test_no_job_begins_once_time_is_up(tmp_path: Path) -> None:
-    """One launch: the jobs for GPUs, on a CPU, the first of them."""
-    jobs = gpu_jobs_of(1)
+    """One launch: the trainings for GPUs, on a CPU, the first of them."""
+    trainings = gpu_trainings_of(1)
 
-    found = outcomes(jobs, 1, tmp_path, print, seconds=4.0)
+    found = outcomes(trainings, 1, tmp_path, print, seconds=4.0)
 
-    assert 0 < len(found) < len(jobs)
+    assert 0 < len(found) < len(trainings)
     assert all(outcome.passed for outcome in found), found

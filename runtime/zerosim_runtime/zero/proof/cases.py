@@ -64,7 +64,7 @@ MODES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Training:
     """One training that ranks do and compare: by DDP, or in 16 bits by hand.
 
     `bug` is planted before (None: nothing). `loss_scale` as in `Options`. `save`: the name of the
@@ -99,85 +99,90 @@ BAR: Final = 1e-9
 """How far float64 may be off beyond that."""
 
 
-def matrix(n_ranks: int) -> Iterator[Job]:
+def matrix(n_ranks: int) -> Iterator[Training]:
     """Every case in every mode: float32 where equal means equal bits, else float64."""
     dtype = "float32" if n_ranks <= EXACT else "float64"
     for case in CASES:
         for mode in MODES:
             for optimizer in ("adamw", "sgd"):
-                yield Job(case, mode, dtype, optimizer)
+                yield Training(case, mode, dtype, optimizer)
     for mode in ("zero1", "zero2", "zero3-p1"):
-        yield Job("drop", mode, dtype, "adam")
-        yield Job("drop", mode, dtype, "momentum")
+        yield Training("drop", mode, dtype, "adam")
+        yield Training("drop", mode, dtype, "momentum")
 
 
-def narrow(n_ranks: int) -> Iterator[Job]:
+def narrow(n_ranks: int) -> Iterator[Training]:
     """16 bits beside the reference written by hand, where equal means equal bits."""
     if n_ranks > EXACT:
         return
     modes = ("zero1", "zero2", "zero2-dynamic", "zero2-whole", "zero3-p0", "zero3-p1")
     for mode in modes:
         for case in ("tied", "uneven", "drop", "all-at-once"):
-            yield Job(case, mode, "bfloat16")
-        yield Job("tied", mode, "bfloat16", "sgd")
-        yield Job("tied", mode, "float16", loss_scale=256.0)
-        yield Job("all-at-once", mode, "float16", loss_scale=0)
+            yield Training(case, mode, "bfloat16")
+        yield Training("tied", mode, "bfloat16", "sgd")
+        yield Training("tied", mode, "float16", loss_scale=256.0)
+        yield Training("all-at-once", mode, "float16", loss_scale=0)
 
 
 SAVED: Final = ("zero1", "zero2", "zero3-p1", "zero2-whole")
 
 
-def resumed(n_ranks: int) -> Iterator[Job]:
+def resumed(n_ranks: int) -> Iterator[Training]:
     """Checkpoints: four ranks save at every stage, fewer load them at every stage and go on."""
     for i, mode in enumerate(SAVED):
         if n_ranks == SAVING:
-            yield Job("divided", mode, "float64", save=f"four-{mode}")
+            yield Training("divided", mode, "float64", save=f"four-{mode}")
         else:
             for other in (SAVED[i - 1], mode):
-                yield Job("divided", other, "float64", load=f"four-{mode}")
+                yield Training("divided", other, "float64", load=f"four-{mode}")
     if n_ranks == EXACT:
-        yield Job("drop", "zero3-p1", "float16", loss_scale=0, save="two")
-        yield Job("drop", "zero1", "float16", loss_scale=0, load="two")
+        yield Training("drop", "zero3-p1", "float16", loss_scale=0, save="two")
+        yield Training("drop", "zero1", "float16", loss_scale=0, load="two")
 
 
 SAVING: Final = 4
 
 
-def bugs(n_ranks: int) -> Iterator[Job]:
+def bugs(n_ranks: int) -> Iterator[Training]:
     """The planted bugs, on three ranks; few steps are enough, but for those of a layer drop."""
     for bug, planted in BUGS.items() if n_ranks == EXACT + 1 else ():
-        yield Job(planted.case, planted.mode, "float64", steps=8, bug=bug)
+        yield Training(planted.case, planted.mode, "float64", steps=8, bug=bug)
 
 
-def jobs_of(n_ranks: int, steps: int | None = None) -> list[Job]:
-    """All jobs of a world size, of `steps` steps (None: as many as each has)."""
-    jobs = [*resumed(n_ranks), *matrix(n_ranks), *narrow(n_ranks), *bugs(n_ranks)]
-    return jobs if steps is None else [replace(job, steps=steps) for job in jobs]
+def trainings_of(n_ranks: int, steps: int | None = None) -> list[Training]:
+    """All trainings of a world size, of `steps` steps (None: as many as each has)."""
+    trainings = [*resumed(n_ranks), *matrix(n_ranks), *narrow(n_ranks), *bugs(n_ranks)]
+    return (
+        trainings if steps is None else [replace(training, steps=steps) for training in trainings]
+    )
 
 
 _FEW: Final = 12
 """Steps that reach past a layer drop."""
 
 
-def few_jobs_of(n_ranks: int) -> list[Job]:
+def few_trainings_of(n_ranks: int) -> list[Training]:
     """The short set of the tests: every case, each in one mode of every stage on two ranks, else in one.
 
     Checkpoints and planted bugs are all in it.
     """
-    jobs = [*resumed(n_ranks)]
+    trainings = [*resumed(n_ranks)]
     dtype = "float32" if n_ranks <= EXACT else "float64"
     for i, case in enumerate(CASES):
         several = [_of_stage(stage)[i % len(_of_stage(stage))] for stage in (1, 2, 3)]
         for k, mode in enumerate(several):
             if n_ranks == EXACT or k == (i + n_ranks) % len(several):
-                jobs.append(Job(case, mode, dtype, ("adamw", "sgd")[(i + k) % 2]))
+                trainings.append(Training(case, mode, dtype, ("adamw", "sgd")[(i + k) % 2]))
     if n_ranks == EXACT:
-        jobs += [Job("all-at-once", mode, "bfloat16") for mode in ("zero2", "zero3-p1")]
-        jobs += [
-            Job("all-at-once", mode, "float16", loss_scale=0) for mode in ("zero1", "zero3-p1")
+        trainings += [Training("all-at-once", mode, "bfloat16") for mode in ("zero2", "zero3-p1")]
+        trainings += [
+            Training("all-at-once", mode, "float16", loss_scale=0) for mode in ("zero1", "zero3-p1")
         ]
     # Planted bugs come last: after one of them ranks may have to start anew.
-    return [replace(job, steps=min(job.steps, _FEW)) for job in (*jobs, *bugs(n_ranks))]
+    return [
+        replace(training, steps=min(training.steps, _FEW))
+        for training in (*trainings, *bugs(n_ranks))
+    ]
 
 
 def _of_stage(stage: int) -> list[str]:
@@ -188,23 +193,24 @@ _NEAR: Final = 2e-2
 """How far bfloat16 may be off under SGD on a GPU, whose products depend on where tensors lie."""
 
 
-def gpu_jobs_of(n_ranks: int) -> list[Job]:
+def gpu_trainings_of(n_ranks: int) -> list[Training]:
     """What a GPU should be tried with, most telling first: float64, since bits depend on addresses there.
 
     Every case in a mode of every stage, every mode that NCCL has, 16 bits, and checkpoints.
     """
     modes = [name for name, mode in MODES.items() if mode.get("scatter", "native") == "native"]
     several = [[m for m in modes if MODES[m]["stage"] == stage] for stage in (1, 2, 3)]
-    jobs = [Job("all-at-once", mode, "float64", "sgd") for mode in modes]
-    jobs += [
-        Job("tied", mode, "bfloat16", "sgd", bar=_NEAR) for mode in ("zero1", "zero2", "zero3-p1")
+    trainings = [Training("all-at-once", mode, "float64", "sgd") for mode in modes]
+    trainings += [
+        Training("tied", mode, "bfloat16", "sgd", bar=_NEAR)
+        for mode in ("zero1", "zero2", "zero3-p1")
     ]
-    jobs += [
-        Job(case, of_stage[i % len(of_stage)], "float64", ("adamw", "sgd")[i % 2])
+    trainings += [
+        Training(case, of_stage[i % len(of_stage)], "float64", ("adamw", "sgd")[i % 2])
         for i, case in enumerate(CASES)
         for of_stage in several
     ]
     for i, mode in enumerate(SAVED):
-        jobs.append(Job("divided", mode, "float64", save=f"{n_ranks}-{mode}"))
-        jobs.append(Job("divided", SAVED[i - 1], "float64", load=f"{n_ranks}-{mode}"))
-    return [replace(job, steps=min(job.steps, _FEW)) for job in jobs]
+        trainings.append(Training("divided", mode, "float64", save=f"{n_ranks}-{mode}"))
+        trainings.append(Training("divided", SAVED[i - 1], "float64", load=f"{n_ranks}-{mode}"))
+    return [replace(training, steps=min(training.steps, _FEW)) for training in trainings]

@@ -1,4 +1,4 @@
-"""Runs jobs on real ranks, one start for many of them, and says which are equal."""
+"""Runs trainings on real ranks, one start for many of them, and says which are equal."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 
 from zerosim_runtime.launch import run_ranks
-from zerosim_runtime.zero.proof.cases import BAR, EXACT, Job
-from zerosim_runtime.zero.proof.rank import JOBS_FILE, lines_file
+from zerosim_runtime.zero.proof.cases import BAR, EXACT, Training
+from zerosim_runtime.zero.proof.rank import TRAININGS_FILE, lines_file
 
 Progress = Callable[[str], None]
 FOREVER_S: Final = 1e6
@@ -21,9 +21,9 @@ FOREVER_S: Final = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a job: the largest differences over the ranks, or why there are none."""
+    """What came of a training: the largest differences over the ranks, or why there are none."""
 
-    job: Job
+    training: Training
     n_ranks: int
     loss_error: float
     parameter_error: float
@@ -37,19 +37,19 @@ class Outcome:
         """Whether it is as near as it must be: to the bit (on CPUs), or in float64 to 1e-9."""
         if self.error is not None:
             return False
-        if self.device == "cpu" and self.n_ranks <= EXACT and self.job.dtype != "float64":
+        if self.device == "cpu" and self.n_ranks <= EXACT and self.training.dtype != "float64":
             return self.bitwise
         near = max(self.loss_error, self.parameter_error)
-        return near <= (BAR if self.job.dtype == "float64" else self.job.bar)
+        return near <= (BAR if self.training.dtype == "float64" else self.training.bar)
 
     @property
     def passed(self) -> bool:
-        """Whether the job went as it should: equal, or, with a bug in it, noticed."""
-        return self.equal if self.job.bug is None else not self.equal
+        """Whether the training went as it should: equal, or, with a bug in it, noticed."""
+        return self.equal if self.training.bug is None else not self.equal
 
 
 def outcomes(
-    jobs: Sequence[Job],
+    trainings: Sequence[Training],
     n_ranks: int,
     checkpoints: Path,
     tell: Progress,
@@ -57,28 +57,28 @@ def outcomes(
     device: str = "cpu",
     seconds: float = FOREVER_S,
 ) -> list[Outcome]:
-    """Run all jobs on `n_ranks`; after one that fails the others go on with new ranks.
+    """Run all trainings on `n_ranks`; after one that fails the others go on with new ranks.
 
-    `device`: cpu, or cuda, where each rank has a GPU. No job begins after so many `seconds`.
+    `device`: cpu, or cuda, where each rank has a GPU. No training begins after so many `seconds`.
     """
     found: list[Outcome] = []
     until = time.monotonic() + seconds
-    while len(found) < len(jobs) and time.monotonic() < until:
-        rest = jobs[len(found) :]
-        tell(f"{len(rest)} jobs on {n_ranks} ranks")
+    while len(found) < len(trainings) and time.monotonic() < until:
+        rest = trainings[len(found) :]
+        tell(f"{len(rest)} trainings on {n_ranks} ranks")
         with tempfile.TemporaryDirectory(prefix="zerosim-proof-") as name:
             asked = {
-                "jobs": [asdict(job) for job in rest],
+                "trainings": [asdict(training) for training in rest],
                 "device": device,
                 "seconds": until - time.monotonic(),
             }
-            (Path(name) / JOBS_FILE).write_bytes(orjson.dumps(asked))
+            (Path(name) / TRAININGS_FILE).write_bytes(orjson.dumps(asked))
             found += _start(rest, n_ranks, Path(name), checkpoints, device)
     return found
 
 
 def _start(
-    jobs: Sequence[Job], n_ranks: int, directory: Path, checkpoints: Path, device: str
+    trainings: Sequence[Training], n_ranks: int, directory: Path, checkpoints: Path, device: str
 ) -> list[Outcome]:
     command = ["-m", "zerosim_runtime.zero.proof.rank", str(directory), str(checkpoints)]
     run_ranks(command, directory, n_ranks)
@@ -87,10 +87,10 @@ def _start(
     log = (directory / "torchrun.log").read_text(errors="replace")[-2000:]
     return [
         replace(
-            _outcome(job, n_ranks, [lines[i] for lines in by_rank if i < len(lines)], log),
+            _outcome(training, n_ranks, [lines[i] for lines in by_rank if i < len(lines)], log),
             device=device,
         )
-        for i, job in enumerate(jobs[:done])
+        for i, training in enumerate(trainings[:done])
     ]
 
 
@@ -99,13 +99,13 @@ def _lines(directory: Path, rank: int) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
-def _outcome(job: Job, n_ranks: int, lines: list[dict[str, Any]], log: str) -> Outcome:
+def _outcome(training: Training, n_ranks: int, lines: list[dict[str, Any]], log: str) -> Outcome:
     errors = [line["error"] for line in lines if "error" in line]
     if errors or len(lines) < n_ranks:
         error = errors[0] if errors else f"{n_ranks - len(lines)} ranks said nothing: {log}"
-        return Outcome(job, n_ranks, float("inf"), float("inf"), bitwise=False, error=error)
+        return Outcome(training, n_ranks, float("inf"), float("inf"), bitwise=False, error=error)
     return Outcome(
-        job,
+        training,
         n_ranks,
         loss_error=max(line["loss_error"] for line in lines),
         parameter_error=max(line["parameter_error"] for line in lines),

@@ -1,4 +1,4 @@
-"""One job on one rank: train by the library and plainly, and say how far they are apart."""
+"""One training on one rank: train by the library and plainly, and say how far they are apart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zerosim_runtime.zero import Options, Trainer, shard
 from zerosim_runtime.zero.options import STAGES
 from zerosim_runtime.zero.proof.bugs import planted
 from zerosim_runtime.zero.proof.by_hand import Scale, train_by_hand
-from zerosim_runtime.zero.proof.cases import CASES, MODES, Case, Job
+from zerosim_runtime.zero.proof.cases import CASES, MODES, Case, Training
 from zerosim_runtime.zero.proof.models import Module
 from zerosim_runtime.zero.proof.plain import (
     LR,
@@ -48,48 +48,55 @@ class Verdict:
 
 @dataclass(slots=True)
 class Judge:
-    """Judges jobs one after the other; several modes of a case share one reference."""
+    """Judges trainings one after the other; several modes of a case share one reference."""
 
     checkpoints: Path
     known: dict[tuple[Any, ...], Trained] = field(default_factory=dict)
 
-    def judge(self, job: Job) -> Verdict:
-        """Train twice and compare; all ranks must judge the same jobs together."""
-        case = CASES[job.case]
-        trained, skipped = _by_library(job, case, self.checkpoints)
-        return _compared(trained, self._reference(job, case), skipped)
+    def judge(self, training: Training) -> Verdict:
+        """Train twice and compare; all ranks must judge the same trainings together."""
+        case = CASES[training.case]
+        trained, skipped = _by_library(training, case, self.checkpoints)
+        return _compared(trained, self._reference(training, case), skipped)
 
-    def _reference(self, job: Job, case: Case) -> Trained:
-        key = (job.case, job.dtype, job.optimizer, job.steps, job.loss_scale, _each(job))
+    def _reference(self, training: Training, case: Case) -> Trained:
+        key = (
+            training.case,
+            training.dtype,
+            training.optimizer,
+            training.steps,
+            training.loss_scale,
+            _each(training),
+        )
         if key not in self.known:
-            self.known[key] = _reference(job, case)
+            self.known[key] = _reference(training, case)
         return self.known[key]
 
 
-def trainer_of(job: Job, model: Module) -> Trainer:
-    """The library as a job asks for it."""
-    dtype = _dtype(job)
-    case = CASES[job.case]
+def trainer_of(training: Training, model: Module) -> Trainer:
+    """The library as a training asks for it."""
+    dtype = _dtype(training)
+    case = CASES[training.case]
     options = Options(
-        **MODES[job.mode],
+        **MODES[training.mode],
         poison=True,
         dtype=dtype if dtype in _NARROW else None,
-        optimizer=job.optimizer,
+        optimizer=training.optimizer,
         settings=Settings(lr=LR, weight_decay=WEIGHT_DECAY),
         clip_norm=case.clip,
-        loss_scale=job.loss_scale,
+        loss_scale=training.loss_scale,
     )
     return shard(model, options, timeout_s=_TIMEOUT_S)
 
 
 def train_steps(
-    trainer: Trainer, job: Job, model: Module, first: int, last: int
+    trainer: Trainer, training: Training, model: Module, first: int, last: int
 ) -> tuple[list[float], int]:
     """Steps `first` to `last`, counted from 1: this rank's losses, and how many steps overflowed."""
-    case, losses, skipped = CASES[job.case], [], 0
+    case, losses, skipped = CASES[training.case], [], 0
     for step in range(first, last + 1):
         drop_blocks(case, model, step)
-        losses.append(_accumulated(trainer, job, model, step))
+        losses.append(_accumulated(trainer, training, model, step))
         skipped += trainer.step().skipped
     return losses, skipped
 
@@ -99,37 +106,37 @@ def wholes(trainer: Trainer, model: Module) -> dict[str, torch.Tensor]:
     return {name: trainer.stage.whole(name).clone() for name, _ in model.named_parameters()}
 
 
-def _dtype(job: Job) -> torch.dtype:
-    found: torch.dtype = getattr(torch, job.dtype)
+def _dtype(training: Training) -> torch.dtype:
+    found: torch.dtype = getattr(torch, training.dtype)
     return found
 
 
-def _each(job: Job) -> bool:
+def _each(training: Training) -> bool:
     """Whether the reference averages every micro-batch by itself: where bits count, as stage 3 does."""
-    return MODES[job.mode]["stage"] == STAGES[-1] and job.dtype != "float64"
+    return MODES[training.mode]["stage"] == STAGES[-1] and training.dtype != "float64"
 
 
-def _by_library(job: Job, case: Case, checkpoints: Path) -> tuple[Trained, int]:
+def _by_library(training: Training, case: Case, checkpoints: Path) -> tuple[Trained, int]:
     """Train all steps, or those after a checkpoint; half-way one may be written."""
-    dtype, half = _dtype(job), job.steps // 2
+    dtype, half = _dtype(training), training.steps // 2
     model = prepared(case, torch.float32 if dtype in _NARROW else dtype)
     losses: list[float] = []
     skipped = 0
-    with planted(job.bug), trainer_of(job, model) as trainer:
-        if job.load is None:
-            losses, skipped = train_steps(trainer, job, model, 1, half)
+    with planted(training.bug), trainer_of(training, model) as trainer:
+        if training.load is None:
+            losses, skipped = train_steps(trainer, training, model, 1, half)
         else:
-            trainer.load(checkpoints / job.load)
-        if job.save is not None:
-            trainer.save(checkpoints / job.save)
-        more, again = train_steps(trainer, job, model, half + 1, job.steps)
+            trainer.load(checkpoints / training.load)
+        if training.save is not None:
+            trainer.save(checkpoints / training.save)
+        more, again = train_steps(trainer, training, model, half + 1, training.steps)
         parameters = wholes(trainer, model)
     return Trained((*losses, *more), parameters), skipped + again
 
 
-def _accumulated(trainer: Trainer, job: Job, model: Module, step: int) -> float:
-    case, losses = CASES[job.case], []
-    pairs = batches(case, model, _dtype(job), dist.get_rank(), step)
+def _accumulated(trainer: Trainer, training: Training, model: Module, step: int) -> float:
+    case, losses = CASES[training.case], []
+    pairs = batches(case, model, _dtype(training), dist.get_rank(), step)
     for i, pair in enumerate(pairs, start=1):
         loss: torch.Tensor = model(*pair)
         trainer.backward(loss / case.micro_batches, last=i == case.micro_batches)
@@ -137,19 +144,22 @@ def _accumulated(trainer: Trainer, job: Job, model: Module, step: int) -> float:
     return torch.stack(losses).mean().item()
 
 
-def _reference(job: Job, case: Case) -> Trained:
-    dtype = _dtype(job)
+def _reference(training: Training, case: Case) -> Trained:
+    dtype = _dtype(training)
     if dtype not in _NARROW:
-        return train_plainly(case, dtype, job.optimizer, job.steps, each=_each(job))
-    scale = Scale(1.0 if job.loss_scale is None else job.loss_scale or 2.0**16, job.loss_scale == 0)
+        return train_plainly(case, dtype, training.optimizer, training.steps, each=_each(training))
+    scale = Scale(
+        1.0 if training.loss_scale is None else training.loss_scale or 2.0**16,
+        training.loss_scale == 0,
+    )
     every = train_by_hand(
         case,
         dtype,
-        job.optimizer,
-        job.steps,
+        training.optimizer,
+        training.steps,
         n_ranks=dist.get_world_size(),
         scale=scale,
-        each=_each(job),
+        each=_each(training),
     )
     return every[dist.get_rank()]
 

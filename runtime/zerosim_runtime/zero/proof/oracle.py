@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 
 from zerosim_runtime.launch import run_ranks
-from zerosim_runtime.zero.proof.cases import CASES, Job
+from zerosim_runtime.zero.proof.cases import CASES, Training
 from zerosim_runtime.zero.proof.judge import train_steps, trainer_of, wholes
 from zerosim_runtime.zero.proof.models import Module
 from zerosim_runtime.zero.proof.plain import (
@@ -115,9 +115,9 @@ def _ours(name: str, mode: str | None) -> Trained:
     case = CASES[name]
     if mode is None:
         return train_plainly(case, torch.float32, "adamw", _STEPS)
-    job, model = Job(name, mode, steps=_STEPS), prepared(case, torch.float32)
-    with trainer_of(job, model) as trainer:
-        losses, _ = train_steps(trainer, job, model, 1, _STEPS)
+    training, model = Training(name, mode, steps=_STEPS), prepared(case, torch.float32)
+    with trainer_of(training, model) as trainer:
+        losses, _ = train_steps(trainer, training, model, 1, _STEPS)
         return Trained(tuple(losses), wholes(trainer, model))
 
 

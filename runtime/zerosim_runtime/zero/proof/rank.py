@@ -1,4 +1,4 @@
-"""One rank of the proof: it judges the jobs that a file lists, and writes a line for each."""
+"""One rank of the proof: it judges the trainings that a file lists, and writes a line for each."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ import torch.distributed as dist
 
 from zerosim_runtime.collectives import start_group
 from zerosim_runtime.watch import watch
-from zerosim_runtime.zero.proof.cases import Job
+from zerosim_runtime.zero.proof.cases import Training
 from zerosim_runtime.zero.proof.judge import Judge
 from zerosim_runtime.zero.proof.models import here
 
-JOBS_FILE: Final = "jobs.json"
+TRAININGS_FILE: Final = "trainings.json"
 _TIMEOUT_S: Final = 60.0
 
 
 def main(directory: Path, checkpoints: Path) -> int:
-    """Judge in order, up to the first job that fails on this rank, or until time is up; the exit code."""
+    """Judge in order, up to the first training that fails on this rank, or until time is up; the exit code."""
     watch(directory, [])
     sys.setswitchinterval(1e-4)
     torch.set_num_threads(1)
-    # DDP warns where no parameter is unused, as is so in most jobs.
+    # DDP warns where no parameter is unused, as is so in most trainings.
     warnings.simplefilter("ignore")
-    asked = orjson.loads((directory / JOBS_FILE).read_bytes())
+    asked = orjson.loads((directory / TRAININGS_FILE).read_bytes())
     _start(asked["device"])
     until = time.monotonic() + asked["seconds"]
-    jobs = [Job(**fields) for fields in asked["jobs"]]
+    trainings = [Training(**fields) for fields in asked["trainings"]]
     judge = Judge(checkpoints)
     with lines_file(directory, dist.get_rank()).open("wb") as file:
-        for job in jobs:
+        for training in trainings:
             if _of_any(time.monotonic() > until):
                 break
-            line = _line(judge, job)
+            line = _line(judge, training)
             file.write(orjson.dumps(line) + b"\n")
             file.flush()
             if "error" in line and not _all_failed():
@@ -62,7 +62,7 @@ def _start(device: str) -> None:
 
 
 def _all_failed() -> bool:
-    """Whether a job failed on all ranks alike, so that they can go on; else one of them waits in vain."""
+    """Whether a training failed on all ranks alike, so that they can go on; else one of them waits in vain."""
     return _how_many(holds=True) == dist.get_world_size()
 
 
@@ -82,9 +82,9 @@ def lines_file(directory: Path, rank: int) -> Path:
     return directory / f"verdicts-{rank}.jsonl"
 
 
-def _line(judge: Judge, job: Job) -> dict[str, Any]:
+def _line(judge: Judge, training: Training) -> dict[str, Any]:
     try:
-        return asdict(judge.judge(job))
+        return asdict(judge.judge(training))
     except Exception as error:  # noqa: BLE001 - whatever is raised is the finding
         traceback.print_exception(error)
         return {"error": f"{type(error).__name__}: {error}"}
