@@ -27,8 +27,9 @@ class Fault:
     """`words`: what follows `zerosim trace …`; empty: `program` is run instead.
 
     `plant`: what a rank is told to do; else `strike` is done to a run that is going well. `says`: a
-    pattern of the last sentence. `rows`: whether a run with ops must be there.
-    `leaves`: what ranks recorded may stay where they wrote it. `small`: bytes of the file system of the ranks' (`tmp`) or the run's (`out`) files.
+    pattern of the last sentence. `rows`: whether a run with ops must be there. `leaves`: what ranks
+    recorded may stay where they wrote it. `small`: bytes of the file system of the ranks' (`tmp`) or the
+    run's (`out`) files.
     """
 
     name: str

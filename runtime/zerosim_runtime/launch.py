@@ -45,11 +45,10 @@ def trace(
     """Run a scenario on `nproc` real ranks of this machine, and return what they recorded.
 
     The run is stored as `out` if that is given, also when a rank fails: then as an unfinished one,
-    unless all ranks may start anew (`max_restarts` times). `progress` is told in words. A rank that holds up others
-    and has not moved for `timeout_s` ends the run. With `rss` ranks also note their resident memory,
-    which takes time. Raises InputError for what cannot be run,
-    RuntimeFailedError if a rank dies or hangs, KeyboardInterrupt on Ctrl-C; no process stays behind,
-    whatever happens.
+    unless all ranks may start anew (`max_restarts` times). `progress` is told in words. A rank that holds
+    up others and has not moved for `timeout_s` ends the run. With `rss` ranks also note their resident
+    memory, which takes time. Raises InputError for what cannot be run, RuntimeFailedError if a rank dies
+    or hangs, KeyboardInterrupt on Ctrl-C; no process stays behind, whatever happens.
     """
     asked = prepare(
         scenario,

@@ -2,9 +2,10 @@
 
 # Note [Slow is not hung]
 A rank moves on while anything of it changes: a collective issued or ended, the op it says it is in, a
-beat, a megabyte written to disk; before it has joined the others, a second of computing. Nobody is judged for computing long: a run is ended only if some rank
-waits in a collective and nothing of it has changed for `timeout_s`, and nothing of those that it waits
-for either. A rank that is stopped by a signal is judged even if nobody waits.
+beat, a megabyte written to disk; before it has joined the others, a second of computing. Nobody is
+judged for computing long: a run is ended only if some rank waits in a collective and nothing of it has
+changed for `timeout_s`, and nothing of those that it waits for either. A rank that is stopped by a
+signal is judged even if nobody waits.
 """
 
 from __future__ import annotations
@@ -74,7 +75,6 @@ class Watchdog:
     """Watches the ranks of this host that write into `where`.
 
     `n_ranks`: how many there are; None: those that have a ring, the others are on other hosts.
-
     `strict`: each collective's unit is certain (a plan's), so that ranks which disagree on it are
     stopped at once; else units are a guess of the tracer, and only explain why nothing moves.
     """

@@ -70,7 +70,9 @@ def calibrate(
     """Make a calibration from what you measured: runs of real ranks, or times of collectives.
 
     Runs that `zerosim trace` or `zerosim lab` made say what each layer's computing, issuing and the
-    links take: other schedules and bandwidths are predicted from them. With --collectives, FILEs are what nccl-tests printed, or wrote with -J, or a CSV with the columns
+    links take: other schedules and bandwidths are predicted from them.
+
+    With --collectives, FILEs are what nccl-tests printed, or wrote with -J, or a CSV with the columns
     collective, ranks, nodes, bytes and time_us. `zerosim simulate --calibration` takes the result.
     """
     if len(files) > MAX_FILES:

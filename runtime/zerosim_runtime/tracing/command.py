@@ -18,8 +18,9 @@ _SECRET: Final = re.compile(r"(token|secret|passw|credential|auth|api[-_]?key)",
 def command_of(words: Sequence[str], nproc: int, rendezvous: Rendezvous | None = None) -> list[str]:
     """The command line of a program: a script or a module is started by torchrun as `nproc` ranks.
 
-    With a `rendezvous`, these are the ranks of one node of several. Whatever else there is (torchrun, python, accelerate, deepspeed, srun) is started as it is.
-    Raises InputError for a script or a program that there is not.
+    With a `rendezvous`, these are the ranks of one node of several. Whatever else there is (torchrun,
+    python, accelerate, deepspeed, srun) is started as it is. Raises InputError for a script or a program
+    that there is not.
     """
     if words[0] == "-m" or words[0].endswith(".py"):
         if words[0] == "-m" and len(words) == 1:

@@ -1,4 +1,4 @@
-"""Before training: can this module be trained, and is it everyone's? All get rank 0's module, and it computes in the wanted format."""
+"""Before training: whether a module can be trained, and is everyone's; rank 0's goes to all, in a format."""
 
 from __future__ import annotations
 
