@@ -77,7 +77,7 @@ class Machine:
             intra=self.intra,
             inter=replace(
                 self.inter,
-                busbw=self.inter.busbw * network.share,
+                busbw=network.reached(self.inter.busbw),
                 hop_s=self.inter.hop_s + (0.0 if tuned else network.net_latency_s),
             ),
             host=Host(launching.kernel_s, launching.issue_s, self.computes),
@@ -104,6 +104,11 @@ class Machine:
                 intra_share=fabric_constants(self.inside, known).share,
             ),
         )
+
+    def reached(self, rate: float, given: Calibration | None = None) -> float:
+        """Bytes a second that arrive over a link between nodes of `rate`, by the constants as in `cluster`."""
+        known = merged(merged(shipped(), self.own), given or Calibration())
+        return fabric_constants(self.fabric, known).reached(rate)
 
 
 NCCL_SOURCE: Final = "NVIDIA/nccl src/graph/tuning.cc @5067397"

@@ -39,8 +39,7 @@ def cluster_of(scenario: Scenario, given: Calibration | None = None) -> Cluster:
         given = merged(calibration_from(c.calibration), given or Calibration())
     machine = machine_of(scenario)
     base = machine.cluster(c.world_size, scenario.numerics.dtype, given)
-    share = base.inter.busbw / machine.inter.busbw
-    rate = None if c.inter is None else share * read_rate(c.inter)
+    rate = None if c.inter is None else machine.reached(read_rate(c.inter), given)
     model = chosen(c.collectives, base.collectives)
     _refuse_unread(c, model)
     return replace(

@@ -10,6 +10,7 @@ a straight line over their bytes gives the share of the rate, and what each cost
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,9 @@ def calibrated(runs: Sequence[Trace]) -> Calibration:
     ranks = [rank for _, _, by_rank in every for rank in by_rank]
     machine, cluster = machine_of(every[0][1]), cluster_of(every[0][1])
     moved = [m for _, scenario, by_rank in every for m in transfers(scenario, by_rank)]
-    line = line_through(moved, source) if machine.fabric else None
+    line = None
+    if machine.fabric:
+        line = line_through(moved, machine.own.fabric[machine.fabric].share, source)
     return Calibration(
         fabric={} if line is None else {machine.fabric: line},
         launcher={machine.launcher: launcher(ranks, cluster, source)},
@@ -146,8 +149,12 @@ def nominal_rate(scenario: Scenario) -> float:
     return machine.inter.busbw
 
 
-def line_through(moved: Sequence[Moved], source: str) -> FabricConstants | None:
-    """Seconds = base + bytes / (share · rate), least squares of relative errors; None for too few."""
+def line_through(moved: Sequence[Moved], share: float, source: str) -> FabricConstants | None:
+    """Seconds = base + bytes / reached, least squares of relative errors; None for too few.
+
+    Where more arrives than `share` of the rate, that is the share; where less, hosts hold it up, and
+    what they could push is what is missing (Note [Two legs] in zerosim.hardware.calibration).
+    """
     if len(moved) < _LEAST:
         return None
     ideal = np.asarray([m.nbytes / m.rate for m in moved])
@@ -158,8 +165,13 @@ def line_through(moved: Sequence[Moved], source: str) -> FabricConstants | None:
         (base, _), *_ = np.linalg.lstsq(columns, np.ones_like(seconds), rcond=None)
         base = float(min(max(base, 0.0), seconds.min()))
     slope = float(np.median((seconds - base) / ideal))
-    share = min(1.0, 1.0 / slope)
-    return FabricConstants(0.0, _rounded(share), source, net_base_s=_rounded(base))
+    host = None
+    if slope * share > 1:
+        by_host = math.sqrt(slope**2 - 1 / share**2)
+        host = _rounded(float(np.median([m.rate for m in moved])) / by_host)
+    else:
+        share = min(1.0, 1.0 / slope)
+    return FabricConstants(0.0, _rounded(share), source, _rounded(base), host)
 
 
 def _link(scenario: Scenario) -> str:

@@ -34,7 +34,12 @@ CONSTANTS = {
     "op": OPS,
     "launcher": {"Gloo": {"issue_s": 0.0004, "kernel_s": 0.0001, "source": "given"}},
     "fabric": {
-        "lab link": {"share": 0.9, "net_latency_s": 0.0, "net_base_s": 0.001, "source": "given"}
+        "lab link": {
+            "share": 1448 / 1514,
+            "net_latency_s": 0.0,
+            "host_busbw": 30e6,
+            "source": "given",
+        }
     },
 }
 
@@ -58,8 +63,8 @@ def test_a_run_gives_back_the_constants_that_it_was_made_with() -> None:
     assert seconds["optimizer", ""] == pytest.approx(0.004)
     assert found.launcher["Gloo"].issue_s == pytest.approx(0.0004, rel=0.1)
     link = found.fabric["lab link"]
-    # All its gathers are of one size, so that what each costs beside its bytes cannot be told apart.
-    assert 1 / link.share == pytest.approx(1 / 0.9 + 0.001 / (500 * 501 * 4 / 2 / 12.5e6), rel=0.02)
+    assert link.share == pytest.approx(1448 / 1514)
+    assert link.host_busbw == pytest.approx(30e6, rel=0.02)
 
 
 def test_what_a_run_gives_predicts_another_schedule_at_another_rate() -> None:
@@ -73,13 +78,26 @@ def test_what_a_run_gives_predicts_another_schedule_at_another_rate() -> None:
         assert ends[0] == pytest.approx(ends[1], rel=0.02)
 
 
-def test_a_line_through_transfers_parts_the_share_from_what_each_costs() -> None:
+def test_a_line_through_transfers_parts_the_rate_from_what_each_costs() -> None:
     moved = [Moved(n, 1e6, 0.002 + n / 0.8e6) for n in (10_000, 20_000, 80_000)]
-    found = line_through(moved, "x")
+    found = line_through(moved, 1.0, "x")
     assert found is not None
-    assert found.share == pytest.approx(0.8)
+    assert found.reached(1e6) == pytest.approx(0.8e6)
     assert found.net_base_s == pytest.approx(0.002)
-    assert line_through(moved[:2], "x") is None
+    assert line_through(moved[:2], 1.0, "x") is None
+
+
+def test_what_is_missing_of_a_link_is_the_hosts_and_weighs_less_on_slower_ones() -> None:
+    found = line_through([Moved(n, 1e6, n / 0.8e6) for n in (10_000, 20_000, 80_000)], 1.0, "x")
+    assert found is not None
+    assert (found.share, found.host_busbw) == (1.0, pytest.approx(1e6 / 0.75))
+    assert found.reached(0.25e6) == pytest.approx(0.246e6, rel=1e-3)
+
+
+def test_a_link_that_brings_more_than_its_share_has_a_larger_one() -> None:
+    found = line_through([Moved(n, 1e6, n / 0.98e6) for n in (10_000, 20_000, 80_000)], 0.95, "x")
+    assert found is not None
+    assert (found.share, found.host_busbw) == (pytest.approx(0.98), None)
 
 
 def test_runs_that_say_nothing_of_a_machine_are_refused() -> None:
