@@ -27,13 +27,20 @@ class Memory:
 
     device: torch.device
     poison: bool = False
-    now: Callable[[], int] = time.perf_counter_ns
-    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
-    booked: dict[str, tuple[str, int]] = field(default_factory=dict)
-    changes: list[Change] = field(default_factory=list)
+    now: Callable[[], int] = field(default=time.perf_counter_ns, repr=False)
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict, repr=False)
+    booked: dict[str, tuple[str, int]] = field(default_factory=dict, repr=False)
+    changes: list[Change] = field(default_factory=list, repr=False)
     live: int = 0
     peak: int = 0
     resident: int | None = None
+
+    def by_kind(self) -> dict[str, int]:
+        """Bytes that are booked now, by kind."""
+        totals: dict[str, int] = {}
+        for kind, nbytes in self.booked.values():
+            totals[kind] = totals.get(kind, 0) + nbytes
+        return totals
 
     def look(self) -> None:
         """Note how much of this process is resident, if that was asked for."""

@@ -12,6 +12,7 @@ from zerosim_runtime.zero import Options, shard
 def main(stage: int) -> None:
     """Learn to turn a vector round; rank 0 prints the loss."""
     dist.init_process_group("gloo")  # with GPUs: "nccl", and the model and inputs on the rank's own
+    torch.manual_seed(0)  # the same model, and so the same losses, at every stage
     model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 16))
     torch.manual_seed(dist.get_rank())
     with shard(model, Options(stage=stage, clip_norm=1.0)) as trainer:

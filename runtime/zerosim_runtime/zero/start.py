@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -12,12 +12,26 @@ from torch.utils._pytree import tree_map
 from torch.utils.hooks import RemovableHandle
 
 from zerosim.errors import InputError
+from zerosim_runtime.zero.absent import Absent
 from zerosim_runtime.zero.channels import Channels
 from zerosim_runtime.zero.options import Options
+
+_MARK: Final = "sharded_by_zerosim"  # an attribute of ours on torch's module
+
+
+def mark(module: nn.Module, *, sharded: bool) -> None:
+    """Note whether a trainer has the module, since the hooks of two would both take its gradients."""
+    setattr(module, _MARK, sharded)
 
 
 def check(module: nn.Module) -> torch.device:
     """The one device that its parameters lie on. Raises InputError for a module we cannot train."""
+    if getattr(module, _MARK, False):
+        raise InputError("the module is sharded already: close its trainer first")
+    if any(isinstance(parameter, Absent) for parameter in module.parameters()):
+        raise InputError(
+            "a stage 3 left the module's parameters in shards: build it anew, then load()"
+        )
     trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
     if not trained:
         raise InputError("no parameter of the module requires a gradient: unfreeze one")

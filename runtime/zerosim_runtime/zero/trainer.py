@@ -28,7 +28,7 @@ from zerosim_runtime.zero.options import Options
 from zerosim_runtime.zero.scale import Scale, scale_of
 from zerosim_runtime.zero.stage import Stage
 from zerosim_runtime.zero.stages import make_stage
-from zerosim_runtime.zero.start import agree, check, compute_in, send_from_first
+from zerosim_runtime.zero.start import agree, check, compute_in, mark, send_from_first
 from zerosim_runtime.zero.states import Owned, own, update
 from zerosim_runtime.zero.units import units_of
 
@@ -137,6 +137,7 @@ class Trainer:
         self.stage.close()
         for hook in self.hooks:
             hook.remove()
+        mark(self.model, sharded=False)
 
     def _norm(self, rows: Sequence[torch.Tensor]) -> float | None:
         """The norm of true (not scaled) gradients, if anything depends on it."""
@@ -200,6 +201,7 @@ def shard(
     hooks = compute_in(model, options.dtype)
     stage = make_stage(model, options, named, channels, memory)
     owned = own(stage.weights(), stage.shares(), originals, options.optimizer, memory)
+    mark(model, sharded=True)
     queues = {"gather": channels.gather, "reduce": channels.reduce}
     return Trainer(
         model=model,

@@ -249,3 +249,29 @@ def test_an_error_inside_the_block_is_not_held_up_by_what_is_under_way() -> None
         trainer.backward(loss_of(net, 0) / (1 // 0))
     assert net.first.weight.grad is None
     trainer.close()
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_module_is_sharded_once_at_a_time(stage: int) -> None:
+    net = nn.Linear(3, 2)
+    with (
+        shard(net, Options(stage=stage)),
+        pytest.raises(InputError, match="sharded already: close its trainer first"),
+    ):
+        shard(net, Options(stage=stage))
+    if stage < 3:
+        shard(net, Options(stage=stage)).close()
+    else:
+        with pytest.raises(
+            InputError, match=r"left the module's parameters in shards: build it anew"
+        ):
+            shard(net, Options(stage=stage))
+
+
+def test_the_ledger_is_shown_in_bytes_by_kind_not_in_numbers() -> None:
+    with shard(nn.Linear(3, 2), Options(stage=3, optimizer="sgd")) as trainer:
+        assert trainer.ledger.by_kind() == {"parameters": 32}
+        assert (
+            repr(trainer.ledger)
+            == "Memory(device=device(type='cpu'), poison=False, live=32, peak=32, resident=None)"
+        )
