@@ -49,7 +49,7 @@ class Replay:
 
 def replay_of(trace: Trace) -> Replay:
     """The program of a run. Raises TraceFileError if its ranks did not run one program."""
-    blocking = trace.meta.engine == "gloo" or _on_cpu(trace)
+    blocking = _on_cpu(trace)
     found = pieces_of(trace, fine=True, blocking=blocking)
     if not found:
         raise TraceFileError(f"run '{trace.meta.name}' has no op with times: record one that has")
@@ -66,7 +66,12 @@ def replay_of(trace: Trace) -> Replay:
 
 
 def _on_cpu(trace: Trace) -> bool:
-    """Whether what computed was the host: Gloo's queues are called so by who recorded them."""
+    """Whether what computed was the host: Gloo moved the bytes, as the engine or its queues' names say."""
+    engine = (
+        trace.meta.engine or ""
+    )  # "gloo" and "paced:400Mbit" of plans, "fsdp2 on gloo" of programs
+    if engine.endswith("gloo") or engine.startswith("paced"):
+        return True
     streams = trace.spans["stream"].cast(pl.String).unique()
     return bool(streams.str.starts_with("gloo").any())
 

@@ -147,6 +147,6 @@ def _from_run(record: Any, path: Path) -> Mapping[str, Any]:  # noqa: ANN401 - p
         _check_ours(record, path)
     if not isinstance(scenario, dict):
         raise ScenarioError(
-            f"run '{path}' has no scenario (it was imported): give a preset or TOML"
+            f"run '{path}' has no scenario (it is of a program, or imported): give a preset or TOML"
         )
     return scenario

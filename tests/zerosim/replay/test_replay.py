@@ -78,6 +78,22 @@ def test_a_layer_waits_for_its_unit_even_if_it_never_had_to() -> None:
     assert _ends(again) == [("AG0", 100), ("other", 50), ("F0", 110)]
 
 
+@pytest.mark.parametrize("engine", ["gloo", "paced:400Mbit", "fsdp2 on gloo"])
+def test_what_a_host_on_gloo_waited_for_is_no_work_of_its_own(engine: str) -> None:
+    rows = [
+        row
+        for rank in (0, 1)
+        for row in (
+            _gather(rank, (0, 0, 100)) | {"stream": "world"},
+            _row(rank, "forward", "F0", (110, 110, 120), unit="0"),
+        )
+    ]
+    # 16 bytes at 1.6 byte/ns take 10 ns; of the 110 ns that the host did not compute, 10 were its own.
+    again = _again(_run(rows, engine=engine), "cluster.intra_busbw=1.6e9")
+
+    assert _ends(again) == [("AG0", 10), ("F0", 30)]
+
+
 def test_a_late_rank_keeps_the_others_waiting_and_is_not_made_later() -> None:
     rows = [
         *(_gather(0, (0, 0, 90)), _row(0, "forward", "F0", (1, 90, 95), unit="0")),

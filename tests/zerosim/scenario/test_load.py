@@ -56,7 +56,7 @@ def test_a_stored_run_is_a_scenario_again(tmp_path: Path) -> None:
 
 def test_an_imported_run_has_no_scenario(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_bytes(orjson.dumps({"name": "x", "scenario": None}))
-    with pytest.raises(ScenarioError, match=r"has no scenario \(it was imported\)"):
+    with pytest.raises(ScenarioError, match=r"has no scenario \(it is of a program, or imported\)"):
         load_scenario(str(tmp_path / "run.json"))
 
 
