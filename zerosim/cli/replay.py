@@ -13,7 +13,7 @@ from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
 from zerosim.cli.runtime import runtime
 from zerosim.cli.summary import summary_rows
-from zerosim.errors import ScenarioError
+from zerosim.errors import InputError, ScenarioError
 from zerosim.replay import Replay, replay_of, retime
 from zerosim.scenario import Scenario, cluster_of
 from zerosim.store import load_run, save_run
@@ -48,6 +48,12 @@ def replay(
     `--set cluster=NAME` or `--set cluster.inter_busbw=…` say which cluster; without any, collectives
     take what they took, which shows how well the run is understood.
     """
+    if real and speed != 1.0:
+        raise InputError(
+            f"--speed {speed:g} beside --real: real ranks sleep as long as the run computed: give one"
+        )
+    if out is not None and out.resolve() == run.resolve():
+        raise InputError(f"-o {out} is the run itself, which would be lost: give another place")
     trace = load_run(run)
     program = replay_of(trace)
     machine = _on(trace, program, words or [])

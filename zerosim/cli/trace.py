@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,7 +14,7 @@ from zerosim.cli.options import Json, Words
 from zerosim.cli.output import log, print_json, print_rows
 from zerosim.cli.runtime import runtime
 from zerosim.cli.summary import print_summary
-from zerosim.errors import ScenarioError
+from zerosim.errors import InputError, ScenarioError
 from zerosim.scenario import load_scenario
 from zerosim.store import run_path
 from zerosim.units import format_bytes
@@ -105,7 +106,18 @@ def trace(
     After `--` stands a program: a script or `-m MODULE` is started as --nproc ranks, and a command
     (torchrun, accelerate, deepspeed, srun) as it is.
     """
+    own = {"--kineto": kineto, "--flight-recorder": flight_recorder, "--nccl-log": nccl_log}
+    planned = {
+        "--set": words,
+        "--dtype": dtype,
+        "--optimizer": optimizer,
+        "--scatter": scatter,
+        "--backend": backend != "auto",
+        "--max-restarts": max_restarts,
+        "--rss": rss,
+    }
     if programs.is_program(source):
+        _refuse(planned, "a program")
         programs.trace_program(
             source,
             out,
@@ -121,6 +133,7 @@ def trace(
             json=json,
         )
         return
+    _refuse(own, "a scenario")
     extra = [f"numerics.dtype={dtype}"] if dtype is not None else []
     extra += [f"numerics.optimizer={optimizer}"] if optimizer is not None else []
     chosen = load_scenario(source[0], [*(words or []), *extra, f"world_size={nproc * nnodes}"])
@@ -163,6 +176,13 @@ def trace(
     if (resident := peak_bytes(result, "memory.rss")) is not None:
         log(f"at most {format_bytes(resident)} of a rank were resident")
     print_summary(summarize(result), json=json)
+
+
+def _refuse(options: Mapping[str, object], what: str) -> None:
+    """Raise InputError if an option is given that would change nothing."""
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise InputError(f"{' and '.join(given)} would change nothing of {what}: leave it out")
 
 
 def _print_place(place: Path, out: Path, *, json: bool) -> None:

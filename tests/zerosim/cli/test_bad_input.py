@@ -48,6 +48,11 @@ PEER = str(Path(__file__).parents[2] / "golden" / "peer" / "ring_8_4.json")
         ("trace lesson-zero3 --dtype=", "no dtype ''"),
         ("trace lesson-fsdp1", "schedule is 'fsdp1', and real ranks cannot carry it out"),
         ("trace lesson-zero3 --backend mpi", "no backend 'mpi'"),
+        ("trace lesson-zero3 --kineto", "--kineto would change nothing of a scenario"),
+        (
+            "trace --rss --dtype float16 -- x.py",
+            "--dtype and --rss would change nothing of a program",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(

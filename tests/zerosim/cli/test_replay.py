@@ -37,6 +37,8 @@ def test_without_a_change_a_simulated_run_takes_what_it_took(
     [
         (["--set", "layers=4"], "--set changes the workload, and a replay does what the run did"),
         (["--set", "world_size=8"], "world_size is 8, the run has 3 ranks"),
+        (["--real", "--speed", "2"], "--speed 2 beside --real: real ranks sleep as long"),
+        (["-o", LESSON], "is the run itself, which would be lost: give another place"),
         (["--speed", "0"], "speed is 0.0: give a number above 0"),
         (["--set", "cluster=dgx-a1000"], "no cluster 'dgx-a1000': did you mean 'dgx-a100'"),
     ],
