@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -106,18 +105,9 @@ def trace(
     After `--` stands a program: a script or `-m MODULE` is started as --nproc ranks, and a command
     (torchrun, accelerate, deepspeed, srun) as it is.
     """
-    own = {"--kineto": kineto, "--flight-recorder": flight_recorder, "--nccl-log": nccl_log}
-    planned = {
-        "--set": words,
-        "--dtype": dtype,
-        "--optimizer": optimizer,
-        "--scatter": scatter,
-        "--backend": backend != "auto",
-        "--max-restarts": max_restarts,
-        "--rss": rss,
-    }
     if programs.is_program(source):
-        _refuse(planned, "a program")
+        _refuse("a program", set=words, dtype=dtype, optimizer=optimizer, scatter=scatter, rss=rss)
+        _refuse("a program", backend=backend != "auto", max_restarts=max_restarts)
         programs.trace_program(
             source,
             out,
@@ -133,10 +123,8 @@ def trace(
             json=json,
         )
         return
-    _refuse(own, "a scenario")
-    extra = [f"numerics.dtype={dtype}"] if dtype is not None else []
-    extra += [f"numerics.optimizer={optimizer}"] if optimizer is not None else []
-    chosen = load_scenario(source[0], [*(words or []), *extra, f"world_size={nproc * nnodes}"])
+    _refuse("a scenario", kineto=kineto, flight_recorder=flight_recorder, nccl_log=nccl_log)
+    chosen = load_scenario(source[0], _changes(words, dtype, optimizer, nproc * nnodes))
     launch = runtime("launch")
     out = out or run_path(Path("runs"), f"{chosen.name}-{nproc * nnodes}-ranks")
     if nnodes > 1 or node_rank is not None or rendezvous is not None:
@@ -178,9 +166,18 @@ def trace(
     print_summary(summarize(result), json=json)
 
 
-def _refuse(options: Mapping[str, object], what: str) -> None:
+def _changes(
+    words: list[str] | None, dtype: str | None, optimizer: str | None, world_size: int
+) -> list[str]:
+    """What the options change of a scenario, as --set would."""
+    extra = [f"numerics.dtype={dtype}"] if dtype is not None else []
+    extra += [f"numerics.optimizer={optimizer}"] if optimizer is not None else []
+    return [*(words or []), *extra, f"world_size={world_size}"]
+
+
+def _refuse(what: str, **options: object) -> None:
     """Raise InputError if an option is given that would change nothing."""
-    given = [name for name, value in options.items() if value]
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if given:
         raise InputError(f"{' and '.join(given)} would change nothing of {what}: leave it out")
 
