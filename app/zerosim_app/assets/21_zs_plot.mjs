@@ -191,5 +191,10 @@ function fitted(plot, context, text, room, points) {
   }
   if (width <= room) return text;
   const letters = Math.floor((room / width) * text.length) - 1;
-  return letters >= 4 ? `${text.slice(0, letters)}…` : "";
+  return letters >= 4 ? shortened(text, letters) : "";
+}
+
+// Of a module path the end tells layers apart: Flayers.12 becomes F…s.12.
+function shortened(text, letters) {
+  return text.includes(".") ? `${text[0]}…${text.slice(1 - letters)}` : `${text.slice(0, letters)}…`;
 }
