@@ -56,7 +56,7 @@ def main(directory: Path) -> int:
             replay_run(directory / RUN, recorder, backend, assignment.timeout_s)
             dist.destroy_process_group()
             return 0
-        recorder.write(attempt=agree(assignment, scenario))
+        recorder.write(attempt=agree(assignment, scenario, backend))
         trainer = make_trainer(
             scenario, recorder, backend=backend, timeout_s=assignment.timeout_s, pace=pace
         )

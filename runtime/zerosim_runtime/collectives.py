@@ -223,6 +223,8 @@ def communicator(
 
 def _wait_in_turn(made: Communicator) -> None:
     previous = 0
+    if made.stream is not None:
+        cuda.stay_with(made.stream)
     while (item := made.queue.get()) is not None:
         handle, work = item
         timed: tuple[int, int] | None = None

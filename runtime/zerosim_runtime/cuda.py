@@ -9,7 +9,8 @@ bridge.
 # Note [Streams wait, the host does not]
 A collective runs on its communicator's stream, after all that the caller's stream has been given before.
 To wait for it is to let the caller's stream wait for the event behind it; the host goes on. So what it
-reads and writes must outlive it: the queue of the communicator holds its tensors until that event.
+reads and writes must outlive it: its communicator holds its tensors until that event, and no longer.
+The allocator gives memory to others on the stream that it was made on; by then nobody else uses it.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ class Stamp:
         return at
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Issued:
-    """A collective on a communicator's stream: from when to when, and what it must not lose."""
+    """A collective on a communicator's stream: from when to when, and what it must not lose until then."""
 
     began: Stamp
     ended: Stamp
@@ -84,8 +85,9 @@ class Issued:
         _cuda.current_stream().wait_event(self.ended.event)
 
     def times(self) -> tuple[int, int]:
-        """Block until it has ended; when it began and ended."""
+        """Block until it has ended, and let its tensors go; when it began and ended."""
         self.ended.event.synchronize()
+        self.tensors = ()
         bridge = self.ended.bridge
         self.ended.read()
         return self.began.bridge.time_of(self.began.event), bridge.time_of(self.ended.event)
@@ -94,6 +96,16 @@ class Issued:
 def new_stream() -> Any:  # noqa: ANN401 - a CUDA stream
     """A side stream of the current device."""
     return _cuda.Stream()
+
+
+def stay_with(stream: Any) -> None:  # noqa: ANN401 - a CUDA stream
+    """Let this thread, which begins on the first GPU, be on the stream's: it must wake no other."""
+    _cuda.set_device(stream.device)
+
+
+def is_current(device: torch.device) -> bool:
+    """Whether what this rank starts runs on that GPU."""
+    return bool(_cuda.current_device() == device.index)
 
 
 def bridge_to(device: torch.device) -> Bridge:

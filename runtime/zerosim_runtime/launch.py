@@ -123,7 +123,22 @@ def measure(
         raise RuntimeFailedError(f"{failure}: the other ranks were stopped, {kept}{where}")
     if merged is None:
         raise RuntimeFailedError("the ranks recorded nothing: run again with --json and report it")
+    n_ranks = max(node.nproc for node in nodes)
+    gpus = int(merged.provenance.get("gpus", 0))
+    if (why := why_gloo(assignment.backend, merged.meta.engine, gpus, n_ranks)) is not None:
+        tell(why)
     return merged
+
+
+def why_gloo(asked: str, backend: str | None, n_gpus: int, n_ranks: int) -> str | None:
+    """What to say where ranks of one machine did without its GPUs, and nobody had asked for that."""
+    if asked != "auto" or backend != "gloo" or not n_gpus:
+        return None
+    gpus = "1 GPU" if n_gpus == 1 else f"{n_gpus} GPUs"
+    return (
+        f"{gpus} cannot serve {n_ranks} ranks, one each: they ran on CPU tensors, by gloo "
+        f"(--nproc {n_gpus} would use a GPU each)"
+    )
 
 
 def _run(

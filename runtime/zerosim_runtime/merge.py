@@ -229,5 +229,6 @@ def _provenance(records: Sequence[Record]) -> dict[str, Any]:
         "python": records[0].header["python"],
         "hosts": sorted({str(record.header["host"]) for record in records}),
         "threads": records[0].header["threads"],
+        "gpus": records[0].header.get("gpus", 0),
         "losses": {str(record.rank): [loss for _, loss in record.losses] for record in records},
     }

@@ -59,8 +59,10 @@ def open_rank(
     return open_recorder(directory, dist.get_rank(), memory, _header(backend, device), ring)
 
 
-def agree(assignment: Assignment, scenario: Scenario) -> int:
-    """Refuse a world of ranks that were asked to do different things. Raises RuntimeFailedError.
+def agree(assignment: Assignment, scenario: Scenario, backend: str) -> int:
+    """Refuse a world of ranks that were asked to do different things, or would talk by different backends.
+
+    Raises RuntimeFailedError.
 
     Returns when rank 0 came here, in Unix nanoseconds: the same on all ranks, and later after a restart.
     """
@@ -70,15 +72,21 @@ def agree(assignment: Assignment, scenario: Scenario) -> int:
             f"{n_ranks} ranks came together where {wanted} were asked for: "
             "give every node the same --nnodes and --nproc"
         )
-    told: list[tuple[str, int]] = [("", 0)] * n_ranks
-    dist.all_gather_object(told, (digest(assignment), time.time_ns()))
-    others = [rank for rank, (other, _) in enumerate(told) if other != told[0][0]]
+    told: list[tuple[str, str, int]] = [("", "", 0)] * n_ranks
+    dist.all_gather_object(told, (digest(assignment), backend, time.time_ns()))
+    others = [rank for rank, (other, *_) in enumerate(told) if other != told[0][0]]
     if others:
         raise RuntimeFailedError(
             f"rank {others[0]} was asked to do something else than rank 0: "
             "give every node the same scenario and options"
         )
-    return told[0][1]
+    apart = [rank for rank, (_, other, _) in enumerate(told) if other != told[0][1]]
+    if apart:
+        raise RuntimeFailedError(
+            f"rank {apart[0]} would talk by {told[apart[0]][1]}, rank 0 by {told[0][1]}, "
+            "as their GPUs allow: give every node --backend gloo"
+        )
+    return told[0][2]
 
 
 def make_trainer(
@@ -196,6 +204,7 @@ def _header(backend: str, device: torch.device) -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
         "threads": torch.get_num_threads(),
+        "gpus": torch.cuda.device_count(),
         "pid": os.getpid(),
         "local_rank": int(os.environ.get("LOCAL_RANK", dist.get_rank())),
     }

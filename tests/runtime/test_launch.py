@@ -193,3 +193,14 @@ def test_no_rank_starts_for_a_run_that_could_not_be_stored(tmp_path: Path) -> No
     with pytest.raises(InputError, match="exists and is not a run: choose another name with -o"):
         trace(load_scenario("lesson-zero3"), nproc=2, out=tmp_path / "notes", progress=told.append)
     assert told == []
+
+
+@pytest.mark.runtime
+def test_resident_memory_is_noted_beside_the_ledger_if_asked_for() -> None:
+    seen = trace(load_scenario("lesson-zero3", ["world_size=2"]), nproc=2, steps=1, rss=True)
+
+    resident = seen.samples.filter(seen.samples["counter"] == "memory.rss")
+    booked = seen.samples.filter(seen.samples["counter"] == "memory.allocated")
+    assert sorted(set(resident["rank"])) == [0, 1]
+    # Python and torch alone take more than all that a lesson books.
+    assert min(resident["value"]) > 50 * 2**20 > max(booked["value"])

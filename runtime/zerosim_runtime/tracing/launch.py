@@ -171,7 +171,8 @@ def _environment(words: Sequence[str], directory: Path, options: Options) -> dic
     if "nccl-log" in options.extras:
         (directory / "nccl").mkdir()
         asked |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(directory / "nccl" / "%h-%p.log")}
-    defaults = {"PYTHONUNBUFFERED": "1"}
+    # See Note [Times of NCCL].
+    defaults = {"PYTHONUNBUFFERED": "1", "TORCH_NCCL_ENABLE_TIMING": "1"}
     if starts_ranks(words):
         # As torchrun would set it, without its warning.
         defaults["OMP_NUM_THREADS"] = "1"

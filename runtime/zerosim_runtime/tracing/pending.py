@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from zerosim_runtime.ring import Ring
+from zerosim_runtime.tracing.device_times import Timing
 from zerosim_runtime.tracing.lanes import Lanes
 from zerosim_runtime.tracing.spans import Span
 
@@ -35,6 +36,8 @@ class Call:
     start_ns: int | None = None
     end_ns: int | None = None
     called_back: bool = False
+    timing: Timing | None = None
+    """Of one on a GPU; see Note [Times of NCCL]."""
 
 
 @dataclass(slots=True)
@@ -52,16 +55,34 @@ class Pending:
         """A call that was just issued."""
         with self.lock:
             self.calls[call.number] = call
-            if call.work is not None:
+            if call.work is not None or call.timing is not None:
                 self.running[call.number] = call
 
     def sweep(self) -> bool:
         """Let go of the works that have ended; whether none is left that could tell."""
         with self.lock:
+            on_device = [call for call in self.running.values() if call.timing is not None]
+            self._look_at_device(on_device)
             for number, call in list(self.running.items()):
-                if call.work is None or call.work.is_completed():
+                if call.timing is None and (call.work is None or call.work.is_completed()):
                     self._over(number, call)
             return not any(_tells(call) for call in self.running.values())
+
+    def _look_at_device(self, calls: list[Call]) -> None:
+        """Take over the times of what has ended on a GPU: in a queue, up to the first that has not."""
+        held: set[str] = set()
+        for call in calls:
+            timing = call.timing
+            if timing is None or call.span.stream in held:
+                continue
+            if not timing.over(call.work):
+                held.add(call.span.stream)
+                continue
+            call.start_ns, call.end_ns = timing.times(call.work) or (None, None)
+            call.timing = None
+            self._over(call.number, call)
+        if len(held) < len(calls):
+            self._emit()
 
     def settle(self, times: Mapping[int, tuple[int, int]], *, last: bool = True) -> None:
         """Take over times by number. `last`: those awaited that have none now will never have any."""
@@ -81,6 +102,8 @@ class Pending:
 
     def call_back(self, call: Call) -> None:
         """Have the end of a call noted by its future, for want of anything better."""
+        if call.timing is not None:
+            return  # on a GPU a future says that the call was enqueued
         try:
             future = call.work.get_future() if call.work is not None else None
         except RuntimeError:
@@ -106,7 +129,7 @@ class Pending:
         with self.lock:
             self.running.clear()
             for call in self.calls.values():
-                call.awaited, call.work = False, None
+                call.awaited, call.work, call.timing = False, None, None
             self._emit()
 
     def _called_back(self, call: Call) -> None:
@@ -119,7 +142,7 @@ class Pending:
             call.slot = -1
 
     def _emit(self) -> None:
-        done = [c for c in self.calls.values() if not c.awaited and c.work is None]
+        done = [c for c in self.calls.values() if not c.awaited and not (c.work or c.timing)]
         done.sort(key=lambda call: call.start_ns or call.span.issued_ns)
         for call in done:
             del self.calls[call.number]
@@ -138,4 +161,4 @@ class Pending:
 
 
 def _tells(call: Call) -> bool:
-    return call.work is not None and not call.silent
+    return call.work is not None and not call.silent and call.timing is None

@@ -120,13 +120,12 @@ def _one_host() -> bool:
 
 def _header() -> dict[str, Any]:
     backend = str(dist.get_backend())
-    gpu = torch.cuda.is_available()
     return {
         "rank": dist.get_rank(),
         "launch": _launch(),
         "world_size": dist.get_world_size(),
         "backend": "nccl" if "nccl" in backend else "gloo" if "gloo" in backend else backend,
-        "device": torch.cuda.get_device_name() if gpu else _cpu(),
+        "device": _device(backend),
         "clock": clock_identity(),
         "perf_ns": time.perf_counter_ns(),
         "unix_ns": time.time_ns(),
@@ -143,6 +142,13 @@ def _launch() -> str:
     """The same for all ranks that were started together, and for no others."""
     place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
     return os.environ.get("TORCHELASTIC_RUN_ID", place)
+
+
+def _device(backend: str) -> str:
+    """What the program computes on; a GPU that it has not woken is not woken by its tracer."""
+    if torch.cuda.is_initialized():
+        return torch.cuda.get_device_name()
+    return "GPU" if "nccl" in backend else _cpu()
 
 
 def _cpu() -> str:

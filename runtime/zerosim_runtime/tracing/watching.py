@@ -24,6 +24,7 @@ from zerosim_runtime.tracing.asked import (
 )
 from zerosim_runtime.tracing.callers import Callers
 from zerosim_runtime.tracing.compute import Compute
+from zerosim_runtime.tracing.device_times import DeviceTimes
 from zerosim_runtime.tracing.groups import Groups, Seen, backend_of
 from zerosim_runtime.tracing.interpose import Proceed
 from zerosim_runtime.tracing.labels import Label, current_label
@@ -62,6 +63,7 @@ class Watcher:
     drained_at: int = 0
     problems: list[str] = field(default_factory=list)
     sample: Callable[[], None] = lambda: None
+    device: DeviceTimes = field(default_factory=DeviceTimes)
 
     def watch(self, op: str, args: Arguments, proceed: Proceed) -> Any:  # noqa: ANN401 - the op's own
         """Note a collective, and carry it out."""
@@ -96,19 +98,23 @@ class Watcher:
         number = next(self.numbers)
         if number - self.drained_at > _DRAIN_EVERY:
             self.drain()
-        span = self._span(asked, seen, label, backend_of(seen, group, device))
+        backend = backend_of(seen, group, device)
+        span = self._span(asked, seen, label, backend)
         slot = self.ring.issue(
             span.group or "", span.seq or 0, span.kind, span.unit, span.issued_ns, span.elements
         )
         silent = op in _SILENT or asked.kind is Kind.REDUCE_SCATTER
+        queue = None if asked.kind is Kind.P2P else seen.name
+        timing = self.device.begin(op, args, asked.tensor, backend, queue)
         return Call(
             number,
             span,
             slot,
-            awaited=self.times.here() or self.times.elsewhere(),
+            awaited=timing is None and (self.times.here() or self.times.elsewhere()),
             silent=silent,
             title=title_of(op),
             n_ranges=pieces_of(op, args),
+            timing=timing,
         )
 
     def _labelled(self, label: Label, asked: Asked) -> Label:
@@ -182,7 +188,10 @@ class Watcher:
 
     def _issued(self, call: Call, result: Any) -> None:  # noqa: ANN401 - the op's own
         work = result[-1] if isinstance(result, tuple) else result
-        if work is None:
+        if call.timing is not None:
+            call.timing.issued()
+            call.work = None if work is None else _work.unbox(work)
+        elif work is None:
             call.start_ns, call.end_ns, call.awaited = call.span.issued_ns, _now(), False
         else:
             call.work = _work.unbox(work)
@@ -194,7 +203,7 @@ class Watcher:
 
     def _failed(self, call: Call) -> None:
         """It was asked for, and never begun."""
-        call.awaited = False
+        call.awaited, call.timing = False, None
         self.pending.put(call)
 
 

@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from zerosim.errors import InputError
 from zerosim.kinds import PREFIX, Kind
+from zerosim_runtime import cuda
 from zerosim_runtime.collectives import Communicator, Handle, communicator
 from zerosim_runtime.tracing.labels import Label, labelled
 
@@ -69,6 +70,10 @@ def open_channels(device: torch.device, timeout_s: float, scatter: str = "native
     if not dist.is_initialized():
         raise InputError(
             "there is no process group: call torch.distributed.init_process_group first"
+        )
+    if device.type == "cuda" and not cuda.is_current(device):
+        raise InputError(
+            f"the module is on {device}, this rank on another GPU: call torch.cuda.set_device({device.index})"
         )
     backend = "nccl" if device.type == "cuda" else "gloo"
     gather = communicator(backend, timeout_s)

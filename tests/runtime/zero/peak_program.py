@@ -21,10 +21,7 @@ def blocks() -> nn.Sequential:
     """Twelve blocks of width 128; each is a unit."""
     torch.manual_seed(0)
     return nn.Sequential(
-        *(
-            nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 128))
-            for _ in range(BLOCKS)
-        )
+        *(nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 128)) for _ in range(BLOCKS))
     )
 
 
