@@ -20,7 +20,9 @@ from zerosim_runtime.progress import Rank, issue, settle
 def carry_out(rank: Rank, op: Op) -> None:
     """Do an op that the model's own code does not do. Raises RuntimeFailedError for an unknown one."""
     if op.kind not in _ACTIONS:
-        raise RuntimeFailedError(f"op '{op.name}' is a '{op.kind}', which no real rank can do")
+        raise RuntimeFailedError(
+            f"op '{op.name}' is a '{op.kind}', which no real rank can do: give another schedule"
+        )
     _ACTIONS[op.kind](rank, op)
 
 

@@ -119,7 +119,7 @@ def _lab(*, paced: bool) -> Any:  # noqa: ANN401 - `run_lab` or `run_paced`
     """How to run: in namespaces if this machine can make them, else on paced links, and says so."""
     why = None if paced else runtime("lab.check").obstacle()
     if why is not None:
-        log(f"{why}: links are paced instead, see `zerosim lab --check`")
+        log(f"{why}; links are paced instead, see `zerosim lab --check`")
     if paced or why is not None:
         return runtime("lab.paced").run_paced
     return runtime("lab.run").run_lab

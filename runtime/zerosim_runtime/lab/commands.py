@@ -27,7 +27,7 @@ def check_tools() -> None:
     """Refuse a machine that lacks a tool. Raises LabError."""
     for tool, package in _PACKAGE.items():
         if shutil.which(tool) is None:
-            raise LabError(f"'{tool}' is not installed, the lab needs it: install {package}")
+            raise LabError(_missing(tool, package))
 
 
 def call(words: Sequence[str], given: str | None = None) -> str:
@@ -42,9 +42,12 @@ def call(words: Sequence[str], given: str | None = None) -> str:
             check=False,
         )
     except FileNotFoundError:
-        raise LabError(f"'{words[0]}' is not installed, the lab needs it") from None
+        package = _PACKAGE.get(words[0], words[0])
+        raise LabError(_missing(words[0], package)) from None
     except subprocess.TimeoutExpired:
-        raise LabError(f"'{' '.join(words)[:_SHOWN]}' did not end within {_LONGEST_S} s") from None
+        raise LabError(
+            f"'{' '.join(words)[:_SHOWN]}' did not end within {_LONGEST_S} s: try again, or --paced"
+        ) from None
     if done.returncode:
         why = " ".join(done.stderr.split())[:_SHOWN] or f"it ended with {done.returncode}"
         raise LabError(f"the lab cannot be made: {why}")
@@ -54,3 +57,7 @@ def call(words: Sequence[str], given: str | None = None) -> str:
 def batch(prefix: Sequence[str], tool: str, lines: Sequence[str]) -> None:
     """Run several commands of `ip` or `tc` in one process. Raises LabError."""
     call([*prefix, tool, "-batch", "-"], "\n".join(lines) + "\n")
+
+
+def _missing(tool: str, package: str) -> str:
+    return f"'{tool}' is not installed, the lab needs it: install {package}, or take --paced"

@@ -67,7 +67,9 @@ def _first() -> Namespace:
         )
     except LabError as error:
         reasons.append(str(error))
-    raise LabError(f"no network namespace can be made ({'; '.join(reasons)})")
+    raise LabError(
+        f"no network namespace can be made ({'; '.join(reasons)}): be root, or take --paced"
+    )
 
 
 def _beside(first: Namespace) -> Namespace:

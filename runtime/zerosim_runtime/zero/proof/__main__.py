@@ -40,7 +40,9 @@ def main(words: Sequence[str]) -> int:
     try:
         chosen = {n: _chosen(n, asked) for n in sorted(asked.ranks or RANKS, reverse=True)}
         if not any(chosen.values()):
-            raise InputError(f"no training has {' or '.join(asked.only)} in its name")
+            raise InputError(
+                f"no training has {' or '.join(asked.only)} in its name: see docs/zero.md"
+            )
         _check_device(asked.device, max(chosen))
         failed = _run(chosen, asked.device, asked.seconds)
     except ZerosimError as error:
