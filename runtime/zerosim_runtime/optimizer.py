@@ -15,7 +15,8 @@ from zerosim.plan import Allocation
 from zerosim_runtime.layout import Piece
 from zerosim_runtime.weights import Weights
 
-_SINGLE: Final = 4  # bytes of a float32: narrower parameters get a float32 master copy
+SINGLE: Final = 4
+"""Bytes of a float32: narrower parameters get a float32 master copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def make_optimizer(weights: Weights, numerics: Numerics, settings: Settings) -> 
     _, n_moments = RULES[numerics.optimizer]
     pieces = [piece for pieces in weights.layout.pieces for piece in pieces]
     sample = weights.own(pieces[0])
-    narrow = numerics.master and numerics.param_bytes < _SINGLE
+    narrow = numerics.master and numerics.param_bytes < SINGLE
     states = tuple(
         torch.zeros(
             sum(piece.row for piece in pieces),

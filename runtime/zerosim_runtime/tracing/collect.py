@@ -24,7 +24,6 @@ PROGRAM_FILE: Final = "program.json"
 """What was started, written by the launcher: `name` and `argv`."""
 _UNSIZED: Final = (Kind.BARRIER, Kind.COLLECTIVE)
 _SHOWN: Final = 5
-_SCHEMA: Final = pl.Schema({"rank": pl.Int64, "flags": pl.Int64})
 
 
 def collect(where: Where, *, failure: str | None = None) -> Trace:

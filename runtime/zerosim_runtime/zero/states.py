@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import torch
 
 from zerosim.plan import Allocation
 from zerosim_runtime.memory import Memory
-from zerosim_runtime.optimizer import RULES, Settings
+from zerosim_runtime.optimizer import RULES, SINGLE, Settings
 from zerosim_runtime.zero.stage import Share
-
-_SINGLE: Final = 4  # bytes of a float32: narrower parameters get a float32 master copy
 
 
 @dataclass(slots=True)
@@ -45,7 +42,7 @@ def own(
     owned: dict[str, Owned] = {}
     for dtype in dict.fromkeys(weight.dtype for weight in weights.values()):
         several = {name: w for name, w in weights.items() if w.dtype is dtype}
-        narrow = dtype.itemsize < _SINGLE
+        narrow = dtype.itemsize < SINGLE
         held = torch.float32 if narrow else dtype
         elements = sum(shares[name].row for name in several)
         flat = [
