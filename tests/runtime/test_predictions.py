@@ -16,7 +16,7 @@ from zerosim.validation.run_calibration import calibrated
 from zerosim.volumes import elements_sent
 from zerosim_runtime.launch import trace
 
-pytestmark = pytest.mark.runtime
+pytestmark = [pytest.mark.runtime, pytest.mark.quiet]
 GPT = {
     "model": "gpt",
     "layers": 2,
