@@ -21,7 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+import polars as pl
 import torch
+
+from zerosim.store import load_run
+from zerosim.trace import Flag
 
 HOME = Path(__file__).parents[1]
 BUDGET_S = 480
@@ -186,6 +190,12 @@ def check_traced_script(here: Here) -> Iterator[Found]:
     kinds = [word for word in (answer["order"] or "").split() if word.startswith(("AG", "RS"))]
     figure = f"{len(kinds)} collectives in a step, step {answer['step_ns']} ns"
     yield Found("FSDP2 script traced", _verdict(bool(kinds)), figure)
+    spans = load_run(run).spans.filter(pl.col("kind").is_in(["all_gather", "reduce_scatter"]))
+    timed = spans.filter((pl.col("flags") & int(Flag.UNTIMED)) == 0)
+    figure = f"{timed.height} of {spans.height} gathers and reduce-scatters have start and end"
+    yield Found(
+        "times of traced collectives", _verdict(timed.height >= 0.99 * spans.height), figure
+    )
 
 
 CHECKS = (check_machine, check_ranks, check_plans, check_equality, check_traced_script)

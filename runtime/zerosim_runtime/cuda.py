@@ -9,8 +9,9 @@ bridge.
 # Note [Streams wait, the host does not]
 A collective runs on its communicator's stream, after all that the caller's stream has been given before.
 To wait for it is to let the caller's stream wait for the event behind it; the host goes on. So what it
-reads and writes must outlive it: its communicator holds its tensors until that event, and no longer.
-The allocator gives memory to others on the stream that it was made on; by then nobody else uses it.
+reads and writes must outlive it: its communicator holds its tensors until that event, or until the
+stream that made them waits for it. From then on the allocator may give their memory to whatever that
+stream does later; so a host that runs ahead holds no more buffers than the ledger books.
 """
 
 from __future__ import annotations
@@ -79,10 +80,15 @@ class Issued:
     began: Stamp
     ended: Stamp
     tensors: tuple[torch.Tensor, ...]
+    caller: Any
+    """The stream that was current when it was issued."""
 
     def hold_up_stream(self) -> None:
         """Let the current stream wait for the end; the host goes on."""
-        _cuda.current_stream().wait_event(self.ended.event)
+        current = _cuda.current_stream()
+        current.wait_event(self.ended.event)
+        if current == self.caller:
+            self.tensors = ()
 
     def times(self) -> tuple[int, int]:
         """Block until it has ended, and let its tensors go; when it began and ended."""
@@ -125,11 +131,12 @@ def issue(
     start: Callable[[], object],
 ) -> Issued:
     """`start` a collective of `tensors` on `stream`. See Note [Streams wait, the host does not]."""
-    stream.wait_stream(_cuda.current_stream())
+    caller = _cuda.current_stream()
+    stream.wait_stream(caller)
     with _cuda.stream(stream):
         began = stamps()
         start()
-        return Issued(began, stamps(), tensors)
+        return Issued(began, stamps(), tensors, caller)
 
 
 def _try(device: torch.device) -> Bridge:

@@ -9,7 +9,7 @@ import torch
 
 from tests.runtime.played import Device, Stream
 from zerosim_runtime import cuda
-from zerosim_runtime.cuda import Bridge, Stamps, bridge_to, issue
+from zerosim_runtime.cuda import Bridge, Issued, Stamps, bridge_to, issue
 
 
 @pytest.fixture
@@ -78,6 +78,24 @@ def test_a_collective_runs_after_its_caller_and_holds_up_a_stream_not_the_host(
         "on comm",
         "compute waits for event of comm",
     ]
-    assert len(issued.tensors) == 1
     assert issued.times() == (0, 0)
-    assert len(issued.tensors) == 0
+
+
+def test_tensors_are_held_until_their_own_stream_waits_or_the_collective_has_ended(
+    device: Device,
+) -> None:
+    side: Any = Stream(device, "comm")
+    compute, other = device.current, Stream(device, "other")
+
+    def started() -> Issued:
+        return issue(side, _stamps(device, 0), (torch.zeros(4),), lambda: None)
+
+    waited, passed = started(), started()
+    device.current = other
+    waited.hold_up_stream()
+    assert len(waited.tensors) == 1  # another stream's wait says nothing of the one that made them
+    device.current = compute
+    waited.hold_up_stream()
+    passed.times()
+
+    assert (len(waited.tensors), len(passed.tensors)) == (0, 0)

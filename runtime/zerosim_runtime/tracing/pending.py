@@ -96,7 +96,7 @@ class Pending:
                 self._over(number, call)
             for call in self.calls.values() if last else ():
                 call.awaited = False
-                if not _tells(call):
+                if call.timing is None and not _tells(call):
                     self._over(call.number, call)
             self._emit()
 
@@ -142,7 +142,7 @@ class Pending:
             call.slot = -1
 
     def _emit(self) -> None:
-        done = [c for c in self.calls.values() if not c.awaited and not (c.work or c.timing)]
+        done = [c for c in self.calls.values() if not (c.awaited or c.work or c.timing)]
         done.sort(key=lambda call: call.start_ns or call.span.issued_ns)
         for call in done:
             del self.calls[call.number]

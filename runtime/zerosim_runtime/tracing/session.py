@@ -31,6 +31,7 @@ from zerosim_runtime.tracing.worker_times import WorkerTimes
 
 _SWITCH_S: Final = 1e-4
 _SWEEP_S: Final = 0.5
+_COUNTERS: Final = (("memory.allocated", "allocated_bytes"), ("memory.reserved", "reserved_bytes"))
 
 
 class Tracer(Protocol):
@@ -167,8 +168,10 @@ def _assemble(tracer: Tracer) -> Session:
 def _sample(tracer: Tracer) -> None:
     if torch.cuda.is_initialized():
         now = time.perf_counter_ns()
-        tracer.sample(now, "memory.allocated", torch.cuda.memory_allocated())
-        tracer.sample(now, "memory.reserved", torch.cuda.memory_reserved())
+        # One question, not two: torch's own functions for each lay all its figures out flat first.
+        held: dict[str, dict[str, dict[str, int]]] = torch.cuda.memory_stats_as_nested_dict()
+        for counter, name in _COUNTERS:
+            tracer.sample(now, counter, held.get(name, {}).get("all", {}).get("current", 0))
 
 
 def _switch_often() -> Callable[[], None]:

@@ -168,3 +168,19 @@ def test_what_nobody_timed_stays_with_its_issue_alone(ring: Ring) -> None:
     assert [(span.issued_ns, span.start_ns, span.end_ns) for span in spans] == [
         (BRIDGED, None, None)
     ]
+
+
+def test_reading_the_workers_record_leaves_what_runs_on_a_gpu_alone(
+    device: Device, ring: Ring
+) -> None:
+    spans: list[Span] = []
+    pending, work = Pending(spans.append, ring), Work(0.030, completed=False)
+    device.now = 10_000
+    pending.put(call(0, begun(DeviceTimes(), asynchronous=True), work))
+
+    pending.settle({})
+    assert spans == []
+
+    work.completed = True
+    pending.sweep()
+    assert [(span.start_ns, span.end_ns) for span in spans] == [(11_000, 41_000)]
