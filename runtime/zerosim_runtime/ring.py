@@ -92,8 +92,19 @@ class Ring:
     ) -> int:
         """Note a collective before it is issued; returns its number."""
         number = self.number
-        texts = (_text(group, 32), _text(kind, 16), _text(unit or "", 72))
-        _SLOT.pack_into(self.pages, _place(number), number, seq, now_ns, 0, elements or 0, *texts)
+        _SLOT.pack_into(
+            self.pages,
+            number % _SLOTS * _SLOT.size,
+            number,
+            seq,
+            now_ns,
+            0,
+            elements or 0,
+            # struct cuts what is too long.
+            group.encode(),
+            kind.encode(),
+            unit.encode() if unit else b"",
+        )
         self.number = number + 1
         return number
 

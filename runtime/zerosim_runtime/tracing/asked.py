@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -137,23 +137,70 @@ TITLES: Final = {
     "recv_any_source_": "gloo:recv",
 }
 """What Gloo calls the ops; the others are `gloo:all_gather`."""
+_SILENT: Final = ("send", "recv_", "recv_any_source_")
 
 
-def title_of(op: str) -> str:
-    """What Gloo calls an op of c10d."""
-    return TITLES.get(op, "gloo:all_gather")
-
-
-def pieces_of(op: str, args: Arguments) -> int:
-    """In how many pieces Gloo carries out an op: a reduce-scatter of a list in as many all-reduces."""
+def _pieces_of(op: str, args: Arguments) -> int:
+    # A reduce-scatter of a list is as many all-reduces.
     if op == "reduce_scatter_":
         return len(args[1][0])
     return len(args[1]) if op == "reduce_scatter_tensor_coalesced_" else 1
 
 
+_SINGLE: Final = {
+    "allreduce_": (0, True),
+    "broadcast_": (0, True),
+    "_allgather_base_": (0, False),
+    "_reduce_scatter_base_": (1, False),
+}
+"""Ops that as a rule move a single tensor: the argument that holds it, and whether it is in a list."""
+
+
+def single(op: str, args: Arguments) -> torch.Tensor | None:
+    """The only full tensor of an op that says everything by it; None: it must be read."""
+    place = _SINGLE.get(op)
+    if place is None:
+        return None
+    found = args[place[0]]
+    if not place[1]:
+        only: torch.Tensor = found
+        return only
+    return found[0] if len(found) == 1 else None
+
+
 def read(op: str, args: Arguments, group: Any) -> Asked:  # noqa: ANN401 - an unboxed ProcessGroup
     """What the op `op` of c10d asks for with these arguments."""
     return _READERS[op](args, group)
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """What calls of the same op, group and size have in common.
+
+    `silent`: its work never says that it is over (Gloo's reduce-scatter and messages do not).
+    `n_pieces`: in how many pieces Gloo carries it out, each of which it calls `title`.
+    """
+
+    asked: Asked
+    sent_bytes: int | None
+    title: str
+    n_pieces: int
+    silent: bool
+    element_bytes: int
+    backend: str
+
+
+def sort_of(op: str, args: Arguments, asked: Asked, member: tuple[int, int], backend: str) -> Sort:
+    """The sort of a call; `member`: whose place in the group's size it is. It holds no tensor."""
+    return Sort(
+        asked=replace(asked, tensor=None),
+        sent_bytes=sent_bytes(asked, *member, backend),
+        title=TITLES.get(op, "gloo:all_gather"),
+        n_pieces=_pieces_of(op, args),
+        silent=op in _SILENT or asked.kind is Kind.REDUCE_SCATTER,
+        element_bytes=1 if asked.tensor is None else asked.tensor.element_size(),
+        backend=backend,
+    )
 
 
 def sent_bytes(asked: Asked, rank: int, n_ranks: int, backend: str) -> int | None:

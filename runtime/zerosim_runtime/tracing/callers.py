@@ -10,7 +10,7 @@ name of the program's function that asked for it, with brackets: `average_loss()
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from types import CodeType, FrameType
@@ -23,6 +23,8 @@ from zerosim_runtime.tracing.models import Models
 from zerosim_runtime.tracing.units import clean
 
 _DEPTH: Final = 80
+_DEPTH_OF_OURS: Final = 4
+"""Between `find` and the interposed kernel; what else is ours on top is passed over."""
 _Bucket: Final[Any] = dist.GradBucket  # type: ignore[attr-defined] # torch does not list it
 _ROOT: Final = ""
 Read = Callable[[dict[str, Any], Models], str | None]
@@ -47,8 +49,18 @@ def _parameters_of_deepspeed3(variables: dict[str, Any], models: Models) -> str 
 
 
 def _bucket_of_deepspeed(variables: dict[str, Any], models: Models) -> str | None:
+    bucket = getattr(variables.get("bucket"), "params", None)
+    if bucket:
+        # Where its parameters stand in the optimizer's groups, as `bit16_groups` lists them.
+        groups = variables["self"].bit16_groups
+        return _units_of([groups[group][index] for group, index, _ in bucket], models)
     found = variables.get("params_to_reduce", variables.get("params"))
     return _units_of(found, models)
+
+
+def _model_of_deepspeed(variables: dict[str, Any], _: Models) -> str | None:
+    # Only the function that sends the whole model, parameter by parameter, asks this of each.
+    return _ROOT if "is_replicated" in variables else None
 
 
 def _whole_model(_: dict[str, Any], __: Models) -> str | None:
@@ -62,11 +74,13 @@ _READS: Final[dict[str, Read]] = {
     "distributed/fsdp/_init_utils.py": _whole_model,
     "torch/nn/parallel/distributed.py": _whole_model,
     "zero/partition_parameters.py": _parameters_of_deepspeed3,
+    "deepspeed/runtime/engine.py": _model_of_deepspeed,
     "runtime/zero/stage3.py": _parameters_of_deepspeed3,
     "runtime/zero/stage_1_and_2.py": _bucket_of_deepspeed,
 }
 _LIBRARIES: Final = ("/site-packages/", "/dist-packages/", "/zerosim_runtime/", "/lib/python3", "<")
 _BACKWARD: Final = "_engine_run_backward"
+_OURS: Final = "/zerosim_runtime/tracing/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,67 +96,78 @@ class Found:
     reducer: bool = False
 
 
+_REDUCER: Final = Found(reducer=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What a function's code tells. `ours`: it is the tracer's; `name`: the program's own name of it.
+
+    `code` is held, so that its id is no other's. `plain`: it tells nothing.
+    """
+
+    code: CodeType
+    ours: bool
+    backward: bool
+    hook: bool
+    read: Read | None
+    name: str | None
+    plain: bool
+
+
 @dataclass(slots=True)
 class Callers:
-    """Reads frames; what is known of a function's code is looked up once."""
+    """Reads frames; what is known of a function's code is looked up once, by the code's id.
+
+    A code's own hash is of all of its bytes: too slow for a lookup at each frame of each collective.
+    """
 
     models: Models
-    reads: dict[CodeType, Read | None] = field(default_factory=dict)
-    programs: dict[CodeType, str | None] = field(default_factory=dict)
+    functions: dict[int, Function] = field(default_factory=dict)
 
     def find(self, *, backward: bool) -> Found:
         """What the frames above the interposed kernel say; `backward`: autograd runs in this thread."""
-        function, inside, first = None, backward, True
-        for frame in _above():
+        name, inside, first, functions = None, backward, True, self.functions
+        frame: FrameType | None = sys._getframe(_DEPTH_OF_OURS)  # noqa: SLF001 - the only way
+        left = _DEPTH
+        while frame is not None and left:
             code = frame.f_code
-            if inside and code.co_name == _BACKWARD:
-                inside = False
-                if first:
-                    return Found(reducer=True)
-            first = False
-            if inside:
-                found = _hooked(frame, self.models)
-                if found is not None:
-                    return found
-            read = self._read(code)
-            unit = read(frame.f_locals, self.models) if read is not None else None
-            if unit is not None:
-                return Found(unit, function=function)
-            function = function or self._program(code)
-        return Found(function=function, reducer=first)
+            function = functions.get(id(code)) or self._learn(code)
+            if function.plain:
+                first = False
+                left -= 1
+            elif not (first and function.ours):
+                if inside and function.backward:
+                    if first:
+                        return _REDUCER
+                    inside = False
+                first = False
+                if inside and function.hook and (hooked := _hooked(frame, self.models)) is not None:
+                    return hooked
+                if function.read is not None:
+                    unit = function.read(frame.f_locals, self.models)
+                    if unit is not None:
+                        return Found(unit, function=name)
+                name = name or function.name
+                left -= 1
+            frame = frame.f_back
+        return Found(function=name, reducer=first)
 
-    def _read(self, code: CodeType) -> Read | None:
-        if code not in self.reads:
-            path = PurePath(code.co_filename).as_posix()
-            self.reads[code] = next((r for end, r in _READS.items() if path.endswith(end)), None)
-        return self.reads[code]
-
-    def _program(self, code: CodeType) -> str | None:
-        """What a function of the program itself is called; None for one of a library."""
-        if code not in self.programs:
-            path = PurePath(code.co_filename).as_posix()
-            ours = not any(word in path for word in _LIBRARIES)
-            name = PurePath(path).name if code.co_name == "<module>" else f"{code.co_name}()"
-            self.programs[code] = name if ours else None
-        return self.programs[code]
-
-
-def _above() -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the only way
-    ours = __package__
-    while frame is not None and frame.f_globals.get("__package__") == ours:
-        frame = frame.f_back
-    for _ in range(_DEPTH):
-        if frame is None:
-            return
-        yield frame
-        frame = frame.f_back
+    def _learn(self, code: CodeType) -> Function:
+        path = PurePath(code.co_filename).as_posix()
+        named = PurePath(path).name if code.co_name == "<module>" else f"{code.co_name}()"
+        ours, backward = _OURS in path, code.co_name == _BACKWARD
+        hook = "bucket" in code.co_varnames
+        read = next((r for end, r in _READS.items() if path.endswith(end)), None)
+        name = None if any(word in path for word in _LIBRARIES) else named
+        plain = not (ours or backward or hook or read or name)
+        function = Function(code, ours, backward, hook, read, name, plain)
+        self.functions[id(code)] = function
+        return function
 
 
 def _hooked(frame: FrameType, models: Models) -> Found | None:
     """The bucket that a communication hook of DDP has in hand."""
-    if "bucket" not in frame.f_code.co_varnames:
-        return None
     bucket = frame.f_locals.get("bucket")
     if not isinstance(bucket, _Bucket):
         return None

@@ -30,8 +30,11 @@ from zerosim_runtime.tracing.steps import Steps
 from zerosim_runtime.tracing.worker_times import in_backward
 
 _now: Final = time.perf_counter_ns
+_compiling: Final = torch.compiler.is_compiling
+_thread: Final = threading.get_ident
 _engine: Final[Any] = Variable._execution_engine  # noqa: SLF001 - torch has no public way
 _STREAM: Final = "compute"
+_MAX_HELD: Final = 1000
 
 
 @dataclass(slots=True)
@@ -59,7 +62,9 @@ class Compute:
     forward: Open | None = None
     backward: Open | None = None
     graphs: set[int] = field(default_factory=set)
-    sample: Callable[[], None] = lambda: None
+    done: list[tuple[Open, int, int | None, int | None]] = field(default_factory=list)
+    """What has ended, when, in which step and micro-batch: made to spans when they are written."""
+    sample: Callable[[], None] | None = None
     beat: Callable[[int], None] = lambda _: None
     """Told that the rank moves on."""
 
@@ -80,16 +85,25 @@ class Compute:
         return unhook
 
     def _begin(self, module: nn.Module, _: Any) -> None:  # noqa: ANN401 - any inputs
-        if torch.compiler.is_compiling() or threading.get_ident() != self.thread:
+        if _compiling() or _thread() != self.thread:
             return
-        place = self.models.place(module)
-        trained = place.root and torch.is_grad_enabled() and module.training
-        if trained and not in_backward() and self.steps.forward():
+        place = self.models.places.get(id(module))
+        if place is None or place.module() is not module:
+            place = self.models.learn(module)
+        if (
+            place.root
+            and torch.is_grad_enabled()
+            and module.training
+            and not in_backward()
+            and self.steps.forward()
+        ):
             self.at_step()
         running = self.forward
-        if running is not None and not running.settled:
-            running.start_ns, running.settled = _now(), True
-        if place.unit is None or running is not None:
+        if running is not None:
+            if not running.settled:
+                running.start_ns, running.settled = _now(), True
+            return
+        if place.unit is None:
             return
         now = _now()
         self.beat(now)
@@ -101,12 +115,13 @@ class Compute:
             else:
                 self._close_backward(now)
         self.forward = Open(kind, place.unit, now, id(module), not place.sharded)
-        self.sample()
+        if self.sample is not None:
+            self.sample()
 
     def _end(self, module: nn.Module, _: Any, output: Any) -> None:  # noqa: ANN401 - any inputs and outputs
-        if torch.compiler.is_compiling() or threading.get_ident() != self.thread:
+        if _compiling() or _thread() != self.thread:
             return
-        if isinstance(module, DistributedDataParallel):
+        if id(module) in self.models.replicas and isinstance(module, DistributedDataParallel):
             self.reducers.refresh(module)
         running = self.forward
         if running is None or running.module != id(module):
@@ -114,7 +129,8 @@ class Compute:
         now = _now()
         self.forward = None
         self._add(running, now)
-        self.sample()
+        if self.sample is not None:
+            self.sample()
         if running.kind is Kind.RECOMPUTE:
             if self.backward is None or self.backward.unit == running.unit:
                 self.backward = Open(Kind.BACKWARD, running.unit, now)
@@ -137,7 +153,8 @@ class Compute:
             if self.backward is None:
                 self.backward = Open(Kind.BACKWARD, unit, _now())
                 self._expect_end()
-                self.sample()
+                if self.sample is not None:
+                    self.sample()
 
         if tensor.grad_fn is not None:
             tensor.register_hook(arrive)
@@ -154,20 +171,28 @@ class Compute:
         if running is not None:
             self._add(running, now)
 
-    def _add(self, span: Open, end_ns: int) -> None:
-        self.add(
-            Span(
-                kind=span.kind.value,
-                name=f"{PREFIX[span.kind]}{span.unit}",
-                stream=_STREAM,
-                issued_ns=span.start_ns,
-                start_ns=span.start_ns,
-                end_ns=max(end_ns, span.start_ns),
-                unit=span.unit,
-                step=self.steps.step,
-                micro_batch=self.steps.micro_batch,
+    def hand_over(self) -> None:
+        """Add the spans of what has ended; see Note [Little per collective]."""
+        done, self.done = self.done, []
+        for span, end_ns, step, micro_batch in done:
+            self.add(
+                Span(
+                    kind=span.kind.value,
+                    name=f"{PREFIX[span.kind]}{span.unit}",
+                    stream=_STREAM,
+                    issued_ns=span.start_ns,
+                    start_ns=span.start_ns,
+                    end_ns=max(end_ns, span.start_ns),
+                    unit=span.unit,
+                    step=step,
+                    micro_batch=micro_batch,
+                )
             )
-        )
+
+    def _add(self, span: Open, end_ns: int) -> None:
+        self.done.append((span, end_ns, self.steps.step, self.steps.micro_batch))
+        if len(self.done) > _MAX_HELD:
+            self.hand_over()
 
 
 def _tensors(output: Any) -> list[torch.Tensor]:  # noqa: ANN401 - any output

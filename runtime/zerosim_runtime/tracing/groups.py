@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 import torch.distributed as dist
+
+from zerosim_runtime.tracing.asked import Sort
 
 _WORLD: Final = "world"
 _UNNAMED: Final = ("", "undefined", "default_pg")
@@ -24,9 +27,11 @@ class Seen:
     rank: int
     size: int
     ranks: tuple[int, ...] | None
-    identity: int
+    group: weakref.ref[Any]
     backends: dict[str, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    sorts: dict[Hashable, Sort] = field(default_factory=dict)
+    """Those of its calls so far, by all that makes them differ."""
 
     def count(self, of: str) -> int:
         """The number of the next one of `of`, from 0."""
@@ -50,7 +55,7 @@ class Groups:
     def of(self, group: Any) -> Seen:  # noqa: ANN401 - an unboxed ProcessGroup
         """The group of a call; a group that was destroyed and made anew is another one."""
         known = self.seen.get(group.group_name)
-        if known is not None and known.identity == id(group):
+        if known is not None and known.group() is group:
             return known
         seen = self._seen(group)
         self.seen[group.group_name] = seen
@@ -71,7 +76,7 @@ class Groups:
         ranks = _ranks(group)
         if ranks is not None:
             self.tell(name, ranks)
-        return Seen(name, group.rank(), group.size(), ranks, id(group))
+        return Seen(name, group.rank(), group.size(), ranks, weakref.ref(group))
 
 
 def backend_of(seen: Seen, group: Any, device: str) -> str:  # noqa: ANN401 - as above

@@ -26,8 +26,9 @@ class Label:
     stream: str | None = None
 
 
-_NOTHING = Label()
-_current: ContextVar[Label] = ContextVar("label", default=_NOTHING)
+NOTHING: Final = Label()
+"""What those bear that nobody labelled."""
+_current: ContextVar[Label] = ContextVar("label", default=NOTHING)
 
 
 @contextmanager

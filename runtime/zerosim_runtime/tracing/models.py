@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from zerosim_runtime.tracing.units import clean, inner, joined, unit_of, units_of
 
@@ -31,7 +32,8 @@ class Models:
     """What is known of all modules that have run, by id.
 
     `pointers`: the units of parameters and gradients by where they lie, as of the step `scanned`;
-    `held` are the parameters by unit, and `known_units` the units of paths that were asked for.
+    `held` are the parameters by unit, `known_units` and `known_names` the units of paths
+    that were asked for.
     """
 
     places: dict[int, Place] = field(default_factory=dict)
@@ -40,14 +42,10 @@ class Models:
     pointers: dict[int, str] = field(default_factory=dict)
     scanned: int | None = -1
     known_units: dict[str, str] = field(default_factory=dict)
+    known_names: dict[tuple[str, ...], str] = field(default_factory=dict)
+    replicas: set[int] = field(default_factory=set)
+    """The ids that DDP modules had when they were met first."""
     held: list[tuple[str, weakref.ref[nn.Parameter]]] = field(default_factory=list)
-
-    def place(self, module: nn.Module) -> Place:
-        """Where a module that is about to run stands; an unknown one is a model of its own."""
-        known = self.places.get(id(module))
-        if known is not None and known.module() is module:
-            return known
-        return self._learn(module)
 
     def known(self, module: nn.Module) -> Place | None:
         """Where a module stands, if its model has run."""
@@ -63,7 +61,11 @@ class Models:
 
     def units_of_paths(self, paths: Iterable[str]) -> str:
         """The units of several modules or parameters, as one name."""
-        return joined(self.unit_of_path(path) for path in paths)
+        wanted = tuple(paths)
+        name = self.known_names.get(wanted)
+        if name is None:
+            name = self.known_names[wanted] = joined(self.unit_of_path(path) for path in wanted)
+        return name
 
     def unit_of_tensor(self, tensor: torch.Tensor, step: int | None) -> str | None:
         """The unit(s) of a parameter, a gradient, or a buffer that parameters are views of."""
@@ -81,8 +83,11 @@ class Models:
                 for name, parameter in inner(root).named_parameters():
                     yield clean(name), parameter
 
-    def _learn(self, root: nn.Module) -> Place:
+    def learn(self, root: nn.Module) -> Place:
+        """A module that stands nowhere yet is a model of its own."""
         held = inner(root)
+        if isinstance(root, DistributedDataParallel):
+            self.replicas.add(id(root))
         prefix = "" if not self._living(held) else f"{type(held).__name__}."
         units = {id(inner(m)): f"{prefix}{path}".rstrip(".") for path, m in units_of(root).items()}
         trained = next(root.parameters(), None) is not None
@@ -92,6 +97,7 @@ class Models:
             self.roots.append(weakref.ref(root))
             self.units |= dict.fromkeys(units.values())
             self.known_units.clear()
+            self.known_names.clear()
         inside = dict(held.named_modules())
         for name, module in inside.items():
             path = f"{prefix}{clean(name)}".rstrip(".")

@@ -5,39 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from zerosim_runtime.ring import Ring
-from zerosim_runtime.tracing.device_times import Timing
+from zerosim_runtime.tracing.calls import Call, span_of
 from zerosim_runtime.tracing.lanes import Lanes
 from zerosim_runtime.tracing.spans import Span
 
 _now: Final = time.perf_counter_ns
-
-
-@dataclass(slots=True)
-class Call:
-    """A collective under way. `slot` is its place in the ring; `work` None: over, or nobody can tell.
-
-    `awaited`: whoever times it (the worker's record, torch's profiler, a device) will still say.
-    `silent`: its work never says that it is over (Gloo's reduce-scatter and messages do not).
-    `n_ranges`: in how many pieces Gloo carries it out, each of which it calls `title`.
-    """
-
-    number: int
-    span: Span
-    slot: int
-    work: Any | None = None
-    awaited: bool = False
-    silent: bool = False
-    title: str = ""
-    n_ranges: int = 1
-    start_ns: int | None = None
-    end_ns: int | None = None
-    called_back: bool = False
-    timing: Timing | None = None
-    """Of one on a GPU; see Note [Times of NCCL]."""
 
 
 @dataclass(slots=True)
@@ -52,8 +28,15 @@ class Pending:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def put(self, call: Call) -> None:
-        """A call that was just issued."""
+        """A call that was just issued; lets go of those that have ended before the first that has not."""
         with self.lock:
+            while self.running:
+                first = next(iter(self.running.values()))
+                if first.timing is not None or not (
+                    first.work is None or first.work.is_completed()
+                ):
+                    break
+                self._over(first.number, first)
             self.calls[call.number] = call
             if call.work is not None or call.timing is not None:
                 self.running[call.number] = call
@@ -62,10 +45,11 @@ class Pending:
         """Let go of the works that have ended; whether none is left that could tell."""
         with self.lock:
             on_device = [call for call in self.running.values() if call.timing is not None]
-            self._look_at_device(on_device)
-            for number, call in list(self.running.items()):
+            if on_device:
+                self._look_at_device(on_device)
+            for call in tuple(self.running.values()):
                 if call.timing is None and (call.work is None or call.work.is_completed()):
-                    self._over(number, call)
+                    self._over(call.number, call)
             return not any(_tells(call) for call in self.running.values())
 
     def _look_at_device(self, calls: list[Call]) -> None:
@@ -73,10 +57,10 @@ class Pending:
         held: set[str] = set()
         for call in calls:
             timing = call.timing
-            if timing is None or call.span.stream in held:
+            if timing is None or call.stream in held:
                 continue
             if not timing.over(call.work):
-                held.add(call.span.stream)
+                held.add(call.stream)
                 continue
             call.start_ns, call.end_ns = timing.times(call.work) or (None, None)
             call.timing = None
@@ -91,7 +75,7 @@ class Pending:
                 call = self.calls.get(number)
                 if call is None or not call.awaited:
                     continue
-                call.start_ns = max(start_ns, call.span.issued_ns)
+                call.start_ns = max(start_ns, call.issued_ns)
                 call.end_ns = max(end_ns, call.start_ns)
                 self._over(number, call)
             for call in self.calls.values() if last else ():
@@ -143,22 +127,21 @@ class Pending:
 
     def _emit(self) -> None:
         done = [c for c in self.calls.values() if not (c.awaited or c.work or c.timing)]
-        done.sort(key=lambda call: call.start_ns or call.span.issued_ns)
+        done.sort(key=lambda call: call.start_ns or call.issued_ns)
         for call in done:
             del self.calls[call.number]
             self.add(self._timed(call))
 
     def _timed(self, call: Call) -> Span:
-        if call.end_ns is None:
-            return call.span
-        span, start = call.span, call.start_ns
+        queue, start, end = call.stream, call.start_ns, call.end_ns
+        if end is None:
+            return span_of(call, queue, None, None)
         if start is None:
             # Of a call-back only the end is known: it began once its queue was free.
-            free = min((ends for ends in self.lanes.ends.get(span.stream, [])), default=0)
-            start = min(max(span.issued_ns, free), call.end_ns)
-        stream = self.lanes.place(span.stream, start, call.end_ns)
-        return replace(span, stream=stream, start_ns=start, end_ns=call.end_ns)
+            free = min(self.lanes.ends.get(queue, []), default=0)
+            start = min(max(call.issued_ns, free), end)
+        return span_of(call, self.lanes.place(queue, start, end), start, end)
 
 
 def _tells(call: Call) -> bool:
-    return call.work is not None and not call.silent and call.timing is None
+    return call.work is not None and not call.sort.silent and call.timing is None

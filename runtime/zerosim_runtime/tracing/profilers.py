@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from torch.autograd import profiler
 
-from zerosim_runtime.tracing.pending import Call, Pending
+from zerosim_runtime.tracing.calls import Call
+from zerosim_runtime.tracing.pending import Pending
 from zerosim_runtime.tracing.worker_times import Times, WorkerTimes
 
 _WORKER: Final = "gloo:"
@@ -60,15 +61,15 @@ def match(calls: Iterable[Call], ranges: Iterable[tuple[str, int, int]]) -> dict
     """
     waiting: dict[str, deque[Call]] = {}
     for call in calls:
-        waiting.setdefault(call.title, deque()).append(call)
+        waiting.setdefault(call.sort.title, deque()).append(call)
     found: dict[int, list[Times]] = {}
     for title, start, end in sorted(ranges, key=lambda each: each[1]):
         queue = waiting.get(title)
-        if not queue or start < queue[0].span.issued_ns - _SLACK_NS:
+        if not queue or start < queue[0].issued_ns - _SLACK_NS:
             continue
         call = queue[0]
         found.setdefault(call.number, []).append((start, end))
-        if len(found[call.number]) == call.n_ranges:
+        if len(found[call.number]) == call.sort.n_pieces:
             queue.popleft()
     return {
         number: (min(start for start, _ in times), max(end for _, end in times))

@@ -20,6 +20,8 @@ from zerosim_runtime.tracing.models import Models
 _READY: Final = "prev_iteration_grad_ready_order_indices"
 Parameter = tuple[str, int, torch.dtype]
 """Its path, its elements, and the dtype of its gradient."""
+_Key = tuple[int, int, torch.dtype]
+_Next = tuple[list[Parameter], tuple[str, ...], list[Parameter]]
 
 
 @dataclass(slots=True)
@@ -33,6 +35,8 @@ class Reducer:
     ready: list[int] = field(default_factory=list)
     rebuilt: bool = False
     order: list[Parameter] = field(default_factory=list)
+    known: dict[_Key, _Next] = field(default_factory=dict)
+    """What `_next` found, by its list's id, which it holds, and the tensor's elements and dtype."""
 
     def refresh(self) -> None:
         """Learn in which order the parameters will be ready; a forward has just ended."""
@@ -46,20 +50,32 @@ class Reducer:
         if ready != self.ready or not self.order:
             self.ready = ready
             self.order = self._order(replica)
+            self.known.clear()
 
-    def take(self, tensor: torch.Tensor, graph: int) -> tuple[int, list[str]] | None:
+    def take(self, tensor: torch.Tensor, graph: int) -> tuple[int, tuple[str, ...]] | None:
         """The number and the parameters of the bucket that `tensor` is; None if it is none of this one."""
         if graph != self.graph:
-            if not _run(self.order, tensor):
+            if not self._next(self.order, tensor)[0]:
                 return None
             self.graph, self.bucket, self.left = graph, 0, self.order
-        run = _run(self.left, tensor)
+        run, self.left = self._next(self.left, tensor)
         if not run:
             return None
-        taken = set(run)
-        self.left = [each for each in self.left if each[0] not in taken]
         self.bucket += 1
         return self.bucket - 1, run
+
+    def _next(
+        self, left: list[Parameter], tensor: torch.Tensor
+    ) -> tuple[tuple[str, ...], list[Parameter]]:
+        """The run that a tensor is, and what is left then; known of each step but the first."""
+        key = id(left), tensor.numel(), tensor.dtype
+        known = self.known.get(key)
+        if known is None or known[0] is not left:
+            run = _run(left, tensor)
+            taken = set(run)
+            after = [each for each in left if each[0] not in taken] if run else left
+            known = self.known[key] = left, run, after
+        return known[1:]
 
     def _order(self, replica: DistributedDataParallel) -> list[Parameter]:
         ignored: set[str] = getattr(replica, "parameters_to_ignore", set())
@@ -97,16 +113,16 @@ class Reducers:
         return (None, "") if self.made else None
 
 
-def _run(order: list[Parameter], tensor: torch.Tensor) -> list[str]:
+def _run(order: list[Parameter], tensor: torch.Tensor) -> tuple[str, ...]:
     """The first parameters in `order` of the tensor's dtype that have as many elements; else nothing."""
-    names, elements = [], 0
+    names, elements, wanted = [], 0, tensor.numel()
     for name, numel, dtype in order:
         if dtype is tensor.dtype:
             names.append(name)
             elements += numel
-            if elements >= tensor.numel():
+            if elements >= wanted:
                 break
-    return names if elements == tensor.numel() else []
+    return tuple(names) if elements == wanted else ()
 
 
 def _numbers(text: str) -> list[int]:

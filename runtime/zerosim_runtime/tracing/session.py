@@ -65,9 +65,11 @@ class Session:
     over: threading.Event = field(default_factory=threading.Event)
 
     def write(self) -> None:
-        """Take over what has ended, and have it written down."""
-        self.watcher.drain()
-        self.tracer.flush()
+        """Take over what has ended, and have it written down, if it was not done just before."""
+        if time.perf_counter_ns() >= self.watcher.due_ns:
+            self.watcher.drain()
+            self.watcher.compute.hand_over()
+            self.tracer.flush()
 
     def close(self) -> None:
         """Stop, and add what is left."""
@@ -78,6 +80,7 @@ class Session:
         if watcher.times.here():
             watcher.pending.settle(watcher.times.stop())
         watcher.pending.close()
+        watcher.compute.hand_over()
         watcher.steps.close()
         self.tracer.flush()
 
@@ -131,12 +134,14 @@ def unseen() -> Iterator[None]:
     if session is None:
         yield
         return
-    depth = session.watcher.unseen
-    depth.depth = getattr(depth, "depth", 0) + 1
+    depths, thread = session.watcher.unseen, threading.get_ident()
+    depths[thread] = depths.get(thread, 0) + 1
     try:
         yield
     finally:
-        depth.depth -= 1
+        depths[thread] -= 1
+        if not depths[thread]:
+            del depths[thread]
 
 
 def problems() -> tuple[str, ...]:

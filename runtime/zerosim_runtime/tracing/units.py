@@ -8,6 +8,7 @@ unit, called "". Wrappers (DDP, FSDP1, compile, checkpoint) leave no trace in a 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -32,6 +33,7 @@ def inner(module: nn.Module) -> nn.Module:
         module = wrapped
 
 
+@functools.cache
 def clean(path: str) -> str:
     """A module's path without the names of wrappers."""
     return _WRAPPER_WORD.sub("", path).rstrip(".")

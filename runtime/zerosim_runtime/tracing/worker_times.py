@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import statistics
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -72,17 +71,13 @@ class WorkerTimes:
         if self.running:
             self.stop()
 
-    @contextmanager
-    def around(self, number: int, issued_ns: int) -> Iterator[None]:
-        """What is issued inside is call `number`, which was issued at `issued_ns`."""
-        if not self.here():
-            yield
-            return
+    def carry_out(self, number: int, issued_ns: int, proceed: Callable[[], Any]) -> Any:  # noqa: ANN401 - as it is
+        """What `proceed` issues is call `number`, which was issued at `issued_ns`; only if `here`."""
         self.issued.append((number, issued_ns))
         _record(True)
         try:
             with _Mark(_OURS):
-                yield
+                return proceed()
         finally:
             _record(False)
 
@@ -143,15 +138,20 @@ def _ranges(lists: list[list[Any]]) -> list[_Range]:
     first = next((e for e in events if e.kind() == "mark"), None)
     if first is None:
         return []
-    opened: dict[int, Any] = {}
+    opened: dict[int, tuple[str, Any]] = {}
     closed: dict[int, Any] = {}
     for event in events:
-        (closed if event.kind() == "pop" else opened)[event.handle()] = event
+        # Only what closes has no name.
+        name = event.name()
+        if not name:
+            closed[event.handle()] = event
+        elif name == _OURS or name.startswith(_WORKER):
+            opened[event.handle()] = name, event
     return sorted(
         (
-            _Range(handle, event.name(), _since(first, event), _since(first, closed[handle]))
-            for handle, event in opened.items()
-            if handle in closed and (event.name() == _OURS or event.name().startswith(_WORKER))
+            _Range(handle, name, _since(first, event), _since(first, closed[handle]))
+            for handle, (name, event) in opened.items()
+            if handle in closed
         ),
         key=lambda each: each.handle,
     )

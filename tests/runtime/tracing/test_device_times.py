@@ -10,11 +10,15 @@ import pytest
 import torch
 
 from tests.runtime.played import Device
+from zerosim.kinds import Kind
 from zerosim_runtime import cuda
 from zerosim_runtime.ring import Ring, open_ring
 from zerosim_runtime.tracing import device_times
+from zerosim_runtime.tracing.asked import Asked, Sort
+from zerosim_runtime.tracing.calls import Call
 from zerosim_runtime.tracing.device_times import DeviceTimes, Timing, is_asynchronous
-from zerosim_runtime.tracing.pending import Call, Pending
+from zerosim_runtime.tracing.labels import NOTHING
+from zerosim_runtime.tracing.pending import Pending
 from zerosim_runtime.tracing.spans import Span
 
 ON_GPU: Any = SimpleNamespace(device=torch.device("cuda", 0))
@@ -63,8 +67,14 @@ def begun(times: DeviceTimes, *, asynchronous: bool, group: str | None = "world"
 
 
 def call(number: int, timing: Timing, work: Work) -> Call:
-    span = Span("all_gather", "AG", "world", issued_ns=BRIDGED)
-    return Call(number, span, slot=-1, work=work, timing=timing)
+    asked = Asked(Kind.ALL_GATHER, 4, 16, "float32")
+    sort = Sort(asked, 8, "gloo:all_gather", 1, silent=False, element_bytes=4, backend="nccl")
+    seen: Any = SimpleNamespace(name="world")
+    noted = Call(
+        number, BRIDGED, sort, seen, NOTHING, "world", number, "", None, None, None, slot=-1
+    )
+    noted.work, noted.timing = work, timing
+    return noted
 
 
 def test_a_collective_on_its_callers_stream_is_bracketed_by_two_events(device: Device) -> None:
