@@ -38,7 +38,7 @@ from zerosim_runtime.tracing.tracer import open_tracer  # noqa: E402 - same
 
 _dist: Final[Any] = dist
 RANKS: Final = 2
-WINDOWS: Final = 10
+WINDOWS: Final = 6
 """How often tracing is switched on, and off."""
 STEPS: Final = 4
 """Steps of a window; the first one is warm-up."""

@@ -117,13 +117,13 @@ class Watcher:
         kind = label.kind or asked.kind
         elements = asked.elements if label.elements is None else label.elements
         step, micro_batch = self.steps.step, self.steps.micro_batch
+        now = _now()
+        slot = self.ring.issue(place, seq or 0, kind.value, unit, now, elements)
         timing = None
         if tensor is not None and tensor.is_cuda:
             queue = None if asked.kind is Kind.P2P else seen.name
             timing = self.device.begin(op, args, tensor, sort.backend, queue)
         awaited = timing is None and (timed or self.times.elsewhere())
-        now = _now()
-        slot = self.ring.issue(place, seq or 0, kind.value, unit, now, elements)
         return Call(
             number,
             now,
