@@ -7,18 +7,19 @@ machine, the bytes that a rank writes per 1,000 ops, and exits 1 if a bar is mis
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
 import torch
 import torch.distributed as dist
 import torch.distributed.fsdp
@@ -122,8 +123,10 @@ class Silent:
 
 def executed(directory: Path, _: int) -> Case:
     """A plan of ZeRO-3 as `zerosim trace SCENARIO` carries it out."""
-    words = ["world_size=2", "layers=6", "hidden=512", "micro_batch=128"]
-    scenario = load_scenario("lesson-zero3", words)
+    sizes = [f"world_size={RANKS}", "layers=6", "hidden=512", "micro_batch=128"]
+    steps = itertools.count(1)
+    n_steps = (1 + 2 * WINDOWS) * STEPS
+    scenario = load_scenario("lesson-zero3", [*sizes, f"run.steps={n_steps}"])
     recorder = open_rank(directory, "gloo")
     trainer = make_trainer(scenario, recorder, backend="gloo", timeout_s=60)
     rank, memory = trainer.execution.rank, recorder.memory
@@ -153,9 +156,10 @@ def executed(directory: Path, _: int) -> Case:
         return off
 
     def step() -> None:
-        train_step(trainer.execution, trainer.model, [batch], 1)
+        number = next(steps)
+        train_step(trainer.execution, trainer.model, [batch], number)
         if rank.recorder is recorder:
-            recorder.write(step=1, loss=0.0)
+            recorder.write(step=number, loss=0.0)
             recorder.flush()
         memory.changes.clear()
 
@@ -206,53 +210,51 @@ def measure(case: Case) -> dict[str, float]:
     }
 
 
-def rank(number: int, directory: Path, names: list[str]) -> None:
-    """All cases as one rank; rank 0 leaves what it found."""
+def rank(number: int, directory: Path, names: list[str]) -> bool:
+    """All cases as one rank; rank 0 says what it found, and whether a bar is missed."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     store = _dist.FileStore(str(directory / "store"), RANKS)
     dist.init_process_group("gloo", store=store, rank=number, world_size=RANKS)
-    found = {}
+    missed = False
     for name in names:
         place = directory / name
         place.mkdir(exist_ok=True)
-        found[name] = measure(CASES[name](place, number))
-    if number == 0:
-        (directory / "found.json").write_bytes(orjson.dumps(found))
+        figures = measure(CASES[name](place, number))
+        missed |= max(figures["wall"], figures["cpu"]) > MOST or figures["bytes"] > MOST_BYTES
+        if number == 0:
+            print(
+                f"{name}: step {figures['off_ms']:.1f} ms, {figures['ops']:.0f} ops; with the record"
+                f" x {figures['wall']:.3f} of its time, x {figures['cpu']:.3f} of its CPU time"
+                f" (bar {MOST}); {figures['bytes'] / 1e3:.0f} kB per 1,000 ops"
+                f" (bar {MOST_BYTES / 1e3:.0f}); load {os.getloadavg()[0]:.1f}",
+                flush=True,
+            )
     dist.barrier()
+    return missed and number == 0
+
+
+def start(number: int, directory: Path, names: list[str]) -> int:
+    """Fork a rank; returns its pid. It ends with 1 if a bar is missed, or it fails."""
+    pid = os.fork()
+    if pid == 0:
+        missed = True
+        try:
+            missed = rank(number, directory, names)
+        except BaseException:  # noqa: BLE001 - a forked child must end here
+            traceback.print_exc()
+        os._exit(int(missed))
+    return pid
 
 
 def main() -> int:
     """Print the figures; 1 if one of them misses its bar."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     names = [name for name in CASES if name in sys.argv] or list(CASES)
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        pids = []
-        for number in range(RANKS):
-            pid = os.fork()
-            if pid == 0:
-                code = 1
-                try:
-                    rank(number, directory, names)
-                    code = 0
-                finally:
-                    os._exit(code)
-            pids.append(pid)
+    with tempfile.TemporaryDirectory() as directory:
+        pids = [start(number, Path(directory), names) for number in range(RANKS)]
         codes = [os.waitpid(pid, 0)[1] for pid in pids]
-        if any(codes):
-            return 1
-        found = orjson.loads((directory / "found.json").read_bytes())
-    print(f"load {os.getloadavg()[0]:.1f}")
-    missed = False
-    for case, figures in found.items():
-        print(
-            f"{case}: step {figures['off_ms']:.1f} ms, {figures['ops']:.0f} ops; with the record"
-            f" x {figures['wall']:.3f} of its time, x {figures['cpu']:.3f} of its CPU time (bar {MOST});"
-            f" {figures['bytes'] / 1e3:.0f} kB per 1,000 ops (bar {MOST_BYTES / 1e3:.0f})"
-        )
-        missed |= max(figures["wall"], figures["cpu"]) > MOST or figures["bytes"] > MOST_BYTES
-    return int(missed)
+    return int(any(codes))
 
 
 if __name__ == "__main__":
