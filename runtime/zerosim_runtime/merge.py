@@ -14,6 +14,7 @@ from zerosim.errors import RunError, RuntimeFailedError
 from zerosim.kinds import COMMUNICATION, MUTUAL
 from zerosim.plan import Op, Plan
 from zerosim.scenario import Scenario, cluster_of, facts_of
+from zerosim.store import load_run
 from zerosim.trace import (
     Clock,
     Flag,
@@ -25,10 +26,10 @@ from zerosim.trace import (
     make_trace,
 )
 from zerosim_runtime.alignment import Alignment, alignment_of
-from zerosim_runtime.assignment import assigned_plan, read_assignment
+from zerosim_runtime.assignment import RUN, assigned_plan, read_assignment
 from zerosim_runtime.ledger import samples, states
 from zerosim_runtime.links import on_gloo
-from zerosim_runtime.places import Where
+from zerosim_runtime.places import Where, places
 from zerosim_runtime.records import (
     Done,
     Record,
@@ -56,11 +57,13 @@ def merge(where: Where, *, failure: str | None = None) -> Trace:
     _check_ops(plan, records)
     measured = as_measured(scenario, str(raw[0].header["backend"]), assignment.machine)
     spans = _spans(plan, records, cluster_of(measured).backend)
+    source = load_run(places(where)[0] / RUN).meta if assignment.replays else None
+    known = source is None or source.scenario is not None
     meta = Meta(
         name=scenario.name,
         source="measured",
         world_size=plan.world_size,
-        scenario=measured.to_dict(),
+        scenario=measured.to_dict() if known else None,
         engine=str(raw[0].header["backend"]),
         device=str(raw[0].header["device"]),
         clock=clock,
@@ -68,7 +71,7 @@ def merge(where: Where, *, failure: str | None = None) -> Trace:
         groups=tuple(Group(a.name, a.size, tuple(range(plan.world_size))) for a in plan.axes),
         steps=_windows(plan, records),
         states=tuple(states(plan, record) for record in records),
-        model=facts_of(measured),
+        model=facts_of(measured) if source is None else source.model,
         finished=failure is None,
     )
     origin_ns = raw[0].rows[0].issued_ns - records[0].rows[0].issued_ns

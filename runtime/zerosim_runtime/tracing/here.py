@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import orjson
 import torch.distributed as dist
 
 from zerosim.store import check_place, save_run
 from zerosim_runtime.tracing import hook, rank
-from zerosim_runtime.tracing.collect import collect
+from zerosim_runtime.tracing.collect import PROGRAM_FILE, collect
+from zerosim_runtime.tracing.command import told
 from zerosim_runtime.tracing.keeping import parts_of
 from zerosim_runtime.tracing.log import Log, read_logs
 from zerosim_runtime.tracing.tracer import steps_of
@@ -72,6 +74,7 @@ def _store(parts: Path, out: Path, *, wait: bool) -> None:
             )
             return
         time.sleep(_POLL_S)
+    (parts / PROGRAM_FILE).write_bytes(orjson.dumps({"name": out.name, "argv": told(sys.argv)}))
     failed = next((log for log in logs if log.status != "finished"), None)
     failure = None if failed is None else f"rank {failed.rank} {failed.status} ({failed.message})"
     save_run(collect(parts, failure=failure), out)

@@ -85,6 +85,8 @@ def test_real_ranks_send_what_a_run_sent_in_its_groups_and_sleep_where_it_comput
     gathers = again.spans.filter(pl.col("name").cast(pl.String) == "AG0").sort("rank")
     assert gathers["end_ns"].null_count() == 0
     assert again.meta.finished
+    assert again.meta.scenario is None
+    assert again.meta.model is None
 
 
 def test_a_run_of_more_ranks_than_can_be_started_is_refused() -> None:
