@@ -42,7 +42,9 @@ def retime(
         name=replay.plan.name,
         model=trace.meta.model if speed == 1.0 else None,
     )
-    return replace(simulated, spans=_unknown_again(simulated.spans, replay))
+    engine = f"{simulated.meta.engine} of {trace.meta.engine or 'a run'}"
+    meta = replace(simulated.meta, engine=engine)
+    return replace(simulated, spans=_unknown_again(simulated.spans, replay), meta=meta)
 
 
 def _unknown_again(spans: pl.DataFrame, replay: Replay) -> pl.DataFrame:

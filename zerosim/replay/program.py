@@ -66,11 +66,13 @@ def replay_of(trace: Trace) -> Replay:
 
 
 def _on_cpu(trace: Trace) -> bool:
-    """Whether what computed was the host: Gloo moved the bytes, as the engine or its queues' names say."""
-    engine = (
-        trace.meta.engine or ""
-    )  # "gloo" and "paced:400Mbit" of plans, "fsdp2 on gloo" of programs
-    if engine.endswith("gloo") or engine.startswith("paced"):
+    """Whether what computed was the host: Gloo moved the bytes, as the engine or its queues' names say.
+
+    Engines are "gloo" and "paced:400Mbit" of plans, "fsdp2 on gloo" of programs, and of replays what
+    they replay ("maxplus of gloo").
+    """
+    moved_by = (trace.meta.engine or "").rpartition(" ")[2]
+    if moved_by == "gloo" or moved_by.startswith("paced:"):
         return True
     streams = trace.spans["stream"].cast(pl.String).unique()
     return bool(streams.str.starts_with("gloo").any())

@@ -66,12 +66,14 @@ class Trainer:
     settings: Settings
     begun: int = 0
     reduced: bool = False
+    closed: bool = False
 
     def backward(self, loss: torch.Tensor, *, last: bool = True) -> None:
         """Gradients of one micro-batch; those of the `last` are reduced over the ranks.
 
         As in torch, gradients of several micro-batches add up: divide the loss by their number.
         """
+        self._check_open()
         if self.reduced:
             raise InputError("backward() after the step's last micro-batch: call step() first")
         if self.begun == 0:
@@ -82,6 +84,7 @@ class Trainer:
 
     def step(self) -> Stepped:
         """Update the rows this rank owns, and bring everyone's new rows to whoever computes with them."""
+        self._check_open()
         if not self.reduced:
             raise InputError("step() without gradients: call backward(loss, last=True) first")
         self.reduced, self.begun = False, 0
@@ -118,10 +121,15 @@ class Trainer:
 
     def close(self) -> None:
         """Give the module back as it computes now: hooks off, queues and their groups ended."""
+        self.closed = True
         self._take_off_hooks()
         if self.guard is not None:
             self.guard.close()
         self.channels.close()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise InputError("the trainer is closed: shard the module anew")
 
     def __enter__(self) -> Self:
         """The trainer, which is closed at the end of the block."""

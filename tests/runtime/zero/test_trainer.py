@@ -180,6 +180,14 @@ def test_a_closed_trainer_leaves_a_plain_module() -> None:
     assert net.first.weight.grad is not None
 
 
+def test_a_closed_trainer_trains_no_more() -> None:
+    net = Net()
+    trainer = shard(net, Options(2))
+    trainer.close()
+    with pytest.raises(InputError, match="the trainer is closed: shard the module anew"):
+        trainer.step()
+
+
 def test_calls_out_of_turn_are_refused() -> None:
     net = Net()
     with shard(net, Options(2)) as trainer:

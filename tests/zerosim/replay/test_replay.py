@@ -195,3 +195,14 @@ def _length(trace: Trace) -> int:
     end = trace.spans["end_ns"].max()
     assert isinstance(end, int)
     return end
+
+
+def test_a_replay_can_be_replayed_and_is_still_of_a_cpu() -> None:
+    trace = load_run(Path(zerosim.__file__).parent / "examples" / "lesson-zero3-gloo")
+    cluster = cluster_of(load_scenario("lesson-zero3"))
+
+    once = retime(trace, replay_of(trace), cluster, priced=False)
+    twice = retime(once, replay_of(once), cluster, priced=False)
+
+    assert replay_of(once).blocking
+    assert _length(twice) == pytest.approx(_length(once), rel=0.01)
