@@ -10,7 +10,7 @@ import pytest
 from benchmarks.faults.cases import FAULTS
 from benchmarks.faults.strike import Ended, strike
 
-CHEAP = ("hangs", "shapes", "never joins", "Ctrl-C")
+CHEAP = ("hangs", "shapes", "Ctrl-C")
 """One of each kind; `python -m benchmarks.faults` plants all twenty."""
 TIMEOUT_S = 6.0
 """For ranks that hang."""
