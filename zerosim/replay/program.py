@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from zerosim.collectives import COSTED
 from zerosim.errors import TraceFileError
 from zerosim.kinds import Kind
 from zerosim.plan import Axis, Op, Plan
@@ -20,8 +21,9 @@ MAX_FINE: Final = 20_000
 """More ops of a rank than that are joined to one between collectives."""
 _ALONE: Final = "alone"
 _REDUCTIONS: Final = (Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.REDUCE)
+_PRICED: Final = tuple(kind for kind in COSTED if kind is not Kind.P2P)
+"""A message has one receiver, and the other ranks of its group none."""
 _LAYER: Final = (Kind.FORWARD, Kind.BACKWARD, Kind.RECOMPUTE)
-_COSTED: Final = (Kind.ALL_GATHER, *_REDUCTIONS, Kind.BROADCAST, Kind.ALL_TO_ALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ class _Writer:
                 insort(self.ended.setdefault(rank, []), (p.end_ns, op.id))
             self._add(op, {rank: p.duration_ns for rank, p in row.items()})
             return
-        if axis.name != _ALONE and piece.nbytes is not None and piece.kind in _COSTED:
+        if axis.name != _ALONE and piece.nbytes is not None and piece.kind in _PRICED:
             self.priced.add(op.id)
         for rank, each in row.items():
             self.moved[rank, each.stream] = each.end_ns

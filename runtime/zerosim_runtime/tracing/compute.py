@@ -27,7 +27,7 @@ from zerosim_runtime.tracing.models import Models
 from zerosim_runtime.tracing.replicas import Reducers
 from zerosim_runtime.tracing.spans import Span
 from zerosim_runtime.tracing.steps import Steps
-from zerosim_runtime.tracing.worker_times import in_backward
+from zerosim_runtime.tracing.worker_times import current_graph, in_backward
 
 _now: Final = time.perf_counter_ns
 _compiling: Final = torch.compiler.is_compiling
@@ -161,7 +161,7 @@ class Compute:
             tensor.grad_fn.register_prehook(begin)
 
     def _expect_end(self) -> None:
-        graph = int(torch._C._current_graph_task_id())  # noqa: SLF001 - torch has no public way
+        graph = current_graph()
         if graph not in self.graphs:
             self.graphs = {graph}
             _engine.queue_callback(lambda: self._close_backward(_now()))

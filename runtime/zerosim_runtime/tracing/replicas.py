@@ -16,6 +16,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from zerosim_runtime.tracing.models import Models
+from zerosim_runtime.tracing.worker_times import current_graph
 
 _READY: Final = "prev_iteration_grad_ready_order_indices"
 Parameter = tuple[str, int, torch.dtype]
@@ -104,7 +105,7 @@ class Reducers:
 
     def take(self, tensor: torch.Tensor, models: Models) -> tuple[int | None, str] | None:
         """Bucket and unit(s) of a tensor that a reducer reduces; None if there is no reducer."""
-        graph = int(torch._C._current_graph_task_id())  # noqa: SLF001 - torch has no public way
+        graph = current_graph()
         for reducer in self.made.values():
             taken = reducer.take(tensor, graph)
             if taken is not None:

@@ -6,8 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -125,23 +125,6 @@ def stop() -> None:
 def current_ring() -> Ring | None:
     """The ring of the rank that this process is; None if it is not traced."""
     return None if _session is None else _session.tracer.ring
-
-
-@contextmanager
-def unseen() -> Iterator[None]:
-    """What this thread does inside is not traced: the talk of the tracer itself."""
-    session = _session
-    if session is None:
-        yield
-        return
-    depths, thread = session.watcher.unseen, threading.get_ident()
-    depths[thread] = depths.get(thread, 0) + 1
-    try:
-        yield
-    finally:
-        depths[thread] -= 1
-        if not depths[thread]:
-            del depths[thread]
 
 
 def problems() -> tuple[str, ...]:

@@ -10,7 +10,6 @@ are made when the worker's times are read, many at a time.
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -46,8 +45,9 @@ _REDUCING: Final = (Kind.REDUCE_SCATTER, Kind.ALL_REDUCE)
 
 @dataclass(slots=True)
 class Watcher:
-    """Sees every collective of a process, and has each timed. `unseen`: how deep threads are, by
-    their ids, in talk of the tracer's own; `problems`: what could not be understood, and was carried out all the same.
+    """Sees every collective of a process, and has each timed.
+
+    `problems`: what could not be understood, and was carried out all the same.
     """
 
     groups: Groups
@@ -60,7 +60,6 @@ class Watcher:
     ring: Ring
     reducers: Reducers
     numbers: Iterator[int] = field(default_factory=itertools.count)
-    unseen: dict[int, int] = field(default_factory=dict)
     drained_at: int = 0
     due_ns: int = 0
     problems: list[str] = field(default_factory=list)
@@ -69,8 +68,6 @@ class Watcher:
 
     def watch(self, op: str, args: Arguments, proceed: Proceed) -> Any:  # noqa: ANN401 - the op's own
         """Note a collective, and carry it out."""
-        if self.unseen and threading.get_ident() in self.unseen:
-            return proceed()
         timed = self.times.here()
         try:
             call = self._call(op, args, timed=timed)

@@ -105,9 +105,14 @@ def profiled() -> bool:
     return bool(_profiled and _profiled())
 
 
+def current_graph() -> int:
+    """The number of the graph that autograd runs in this thread now, -1 for none."""
+    return int(torch._C._current_graph_task_id())  # noqa: SLF001 - torch has no public way
+
+
 def in_backward() -> bool:
     """Whether autograd runs a graph in this thread now."""
-    return int(torch._C._current_graph_task_id()) != -1  # noqa: SLF001 - torch has no public way
+    return current_graph() != -1
 
 
 def _config() -> object:
