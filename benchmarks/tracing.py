@@ -1,8 +1,9 @@
 """What tracing costs a step, on and off by turns in one run, two ranks on this CPU.
 
 DDP and FSDP2 at a long step and at one of about 100 ms, and a plan that is executed, with its record and
-with one that keeps nothing. `python benchmarks/tracing.py [CASE…]` prints the medians with the load of the
-machine, the bytes that a rank writes per 1,000 ops, and exits 1 if a bar is missed.
+with one that keeps nothing. `python benchmarks/tracing.py [CASE…]` prints, for each, the median over pairs
+of windows that lie beside each other, with the range in which that median lies in 9 of 10 resamplings, the
+load of the machine, and the bytes that a rank writes per 1,000 ops; it exits 1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import torch
 import torch.distributed as dist
 import torch.distributed.fsdp
@@ -39,8 +41,8 @@ from zerosim_runtime.tracing.tracer import open_tracer  # noqa: E402 - same
 
 _dist: Final[Any] = dist
 RANKS: Final = 2
-WINDOWS: Final = 6
-"""How often tracing is switched on, and off."""
+PAIRS: Final = 24
+"""How often a window with the record lies beside one without; which is first goes by turns."""
 STEPS: Final = 4
 """Steps of a window; the first one is warm-up."""
 MOST: Final = 1.05
@@ -125,7 +127,7 @@ def executed(directory: Path, _: int) -> Case:
     """A plan of ZeRO-3 as `zerosim trace SCENARIO` carries it out."""
     sizes = [f"world_size={RANKS}", "layers=6", "hidden=512", "micro_batch=128"]
     steps = itertools.count(1)
-    n_steps = (1 + 2 * WINDOWS) * STEPS
+    n_steps = (1 + 2 * PAIRS) * STEPS
     scenario = load_scenario("lesson-zero3", [*sizes, f"run.steps={n_steps}"])
     recorder = open_rank(directory, "gloo")
     trainer = make_trainer(scenario, recorder, backend="gloo", timeout_s=60)
@@ -133,15 +135,8 @@ def executed(directory: Path, _: int) -> Case:
     silent: Any = Silent(memory)
     channels = rank.communicators.values()
     watchers = {name: list(channel.watchers) for name, channel in rank.communicators.items()}
-    batch = batch_of(
-        scenario.workload,
-        trainer.dtype,
-        trainer.device,
-        seed=0,
-        rank=dist.get_rank(),
-        step=1,
-        micro_batch=0,
-    )
+    place = {"seed": 0, "rank": dist.get_rank(), "step": 1, "micro_batch": 0}
+    batch = batch_of(scenario.workload, trainer.dtype, trainer.device, **place)
 
     def off() -> None:
         recorder.flush()
@@ -176,38 +171,87 @@ CASES: Final = {
 }
 
 
-def window(step: Callable[[], None]) -> list[tuple[float, float]]:
-    """Wall and CPU seconds of the steps of a window."""
+def window(step: Callable[[], None]) -> tuple[float, float]:
+    """Wall and CPU seconds of the steps of a window, medians."""
     found = []
     for _ in range(STEPS):
         dist.barrier()
         wall, cpu = time.perf_counter(), time.process_time()
         step()
         found.append((time.perf_counter() - wall, time.process_time() - cpu))
-    return found[1:]
+    walls, cpus = zip(*found[1:], strict=True)
+    return statistics.median(walls), statistics.median(cpus)
 
 
-def measure(case: Case) -> dict[str, float]:
-    """Medians with and without a record, by turns."""
+def recorded(case: Case) -> tuple[float, float]:
+    """A window with the record."""
+    end = case.switch()
+    found = window(case.step)
+    end()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A median of ratios, and the range in which it lies in 9 of 10 resamplings."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"x {self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+def ratio_of(pairs: list[tuple[float, float]]) -> Ratio:
+    """With the record by without, over pairs of them."""
+    ratios = np.asarray([on / off for on, off in pairs])
+    again = np.random.default_rng(0).choice(ratios, (1000, len(ratios)))
+    low, high = np.quantile(np.median(again, axis=1), (0.05, 0.95))
+    return Ratio(float(np.median(ratios)), float(low), float(high))
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a case came to: milliseconds without a record, ratios with it, ops a step, bytes a 1,000 ops."""
+
+    off_ms: float
+    wall: Ratio
+    cpu: Ratio
+    ops: float
+    nbytes: float
+
+    @property
+    def missed(self) -> bool:
+        """Whether one of them is past its bar."""
+        return max(self.wall.value, self.cpu.value) > MOST or self.nbytes > MOST_BYTES
+
+    def __str__(self) -> str:
+        return (
+            f"step {self.off_ms:.1f} ms, {self.ops:.0f} ops; with the record {self.wall} of its time,"
+            f" {self.cpu} of its CPU time (bar {MOST}); {self.nbytes / 1e3:.0f} kB per 1,000 ops"
+            f" (bar {MOST_BYTES / 1e3:.0f})"
+        )
+
+
+def measure(case: Case) -> Figures:
+    """Pairs of windows with and without a record, by turns."""
     window(case.step)
-    on: list[tuple[float, float]] = []
-    off: list[tuple[float, float]] = []
-    for _ in range(WINDOWS):
-        off += window(case.step)
-        end = case.switch()
-        on += window(case.step)
-        end()
-    wall_off, cpu_off = (statistics.median(each) for each in zip(*off, strict=True))
-    wall_on, cpu_on = (statistics.median(each) for each in zip(*on, strict=True))
+    pairs = []
+    for pair in range(PAIRS):
+        before = recorded(case) if pair % 2 else None
+        off = window(case.step)
+        pairs.append((before or recorded(case), off))
+    wall, cpu = ([(on[i], off[i]) for on, off in pairs] for i in (0, 1))
     file = case.directory / f"rank-{dist.get_rank()}.jsonl"
     ops = sum(line.startswith((b'{"span"', b'{"row"')) for line in file.open("rb"))
-    return {
-        "off_ms": wall_off * 1e3,
-        "wall": wall_on / wall_off,
-        "cpu": cpu_on / cpu_off,
-        "ops": ops / WINDOWS / STEPS,
-        "bytes": file.stat().st_size / ops * 1000,
-    }
+    return Figures(
+        off_ms=statistics.median(without for _, without in wall) * 1e3,
+        wall=ratio_of(wall),
+        cpu=ratio_of(cpu),
+        ops=ops / PAIRS / STEPS,
+        nbytes=file.stat().st_size / ops * 1000,
+    )
 
 
 def rank(number: int, directory: Path, names: list[str]) -> bool:
@@ -221,15 +265,9 @@ def rank(number: int, directory: Path, names: list[str]) -> bool:
         place = directory / name
         place.mkdir(exist_ok=True)
         figures = measure(CASES[name](place, number))
-        missed |= max(figures["wall"], figures["cpu"]) > MOST or figures["bytes"] > MOST_BYTES
+        missed |= figures.missed
         if number == 0:
-            print(
-                f"{name}: step {figures['off_ms']:.1f} ms, {figures['ops']:.0f} ops; with the record"
-                f" x {figures['wall']:.3f} of its time, x {figures['cpu']:.3f} of its CPU time"
-                f" (bar {MOST}); {figures['bytes'] / 1e3:.0f} kB per 1,000 ops"
-                f" (bar {MOST_BYTES / 1e3:.0f}); load {os.getloadavg()[0]:.1f}",
-                flush=True,
-            )
+            print(f"{name}: {figures}; load {os.getloadavg()[0]:.1f}", flush=True)
     dist.barrier()
     return missed and number == 0
 

@@ -190,7 +190,8 @@ class Contention:
     `communicators`: collectives of one communicator wait for each other; `links`: transfers on one
     link share its rate. Of kernels beside a running collective: `sms`: its thread blocks leave them
     fewer SMs; `memory`: its traffic leaves them less memory bandwidth; `tax`, in place of both: the
-    share of their speed that they lose, whatever they do.
+    share of their speed that they lose, whatever they do. `hosts`: the share of their speed that
+    transfers between nodes keep while one of their ranks computes, where CPUs do both.
     """
 
     sms: bool = False
@@ -198,9 +199,14 @@ class Contention:
     links: bool = True
     communicators: bool = True
     tax: float = 0.0
+    hosts: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse a tax that is no share, and one beside what it stands for."""
+        """Refuse a tax that is no share, and one beside what it stands for; hosts that stand still."""
+        if not 0 < self.hosts <= 1:
+            raise ScenarioError(
+                f"contention.hosts is {self.hosts}: give a share above 0, at most 1"
+            )
         if not 0 <= self.tax < 1:
             raise ScenarioError(f"cluster.overlap_tax is {self.tax}: give a share from 0, below 1")
         if self.tax and (self.sms or self.memory):

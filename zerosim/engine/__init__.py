@@ -109,6 +109,8 @@ def _stretched(program: Program, folded: Folded, variation: Variation) -> tuple[
 
 
 def _auto(program: Program, folded: Folded, variation: Variation) -> tuple[Times, str]:
+    if any(program.keeps(op.transfer) < 1 for op in program.ops if op.transfer is not None):
+        return _simpy(program, folded, variation)
     given = durations(program, variation, folded.representatives)
     times, ran = solve(program, folded, given), "maxplus"
     if program.contention.of_kernels and kernels_overlap(program, times):

@@ -15,6 +15,7 @@ from zerosim.engine.folding import Folded
 from zerosim.engine.maxplus import ring_ends
 from zerosim.engine.processor import Processor
 from zerosim.engine.program import Int, Program, Timed, Times
+from zerosim.engine.rendezvous import Rendezvous
 from zerosim.errors import PlanError
 from zerosim.units import NS_PER_S
 
@@ -78,7 +79,7 @@ class _Run:
         self._fabric = Fabric(env)
         self._shares = shares
         self._fluid = fluid
-        self._moves = [_moves(op, fluid=fluid) for op in program.ops]
+        self._moves = [_moves(program, op, fluid=fluid) for op in program.ops]
         self._speeds: dict[tuple[Kernels, Taken], int] = {}
         self._processors = [Processor(env, self._speed) for _ in range(folded.n_classes)]
         self._durations = _rows(durations, folded.n_classes)
@@ -88,9 +89,11 @@ class _Run:
             _never(folded.n_classes, len(program.ops)) for _ in range(4)
         )
         self._waiting: list[dict[int, simpy.Event]] = [{} for _ in range(folded.n_classes)]
-        self._meetings: dict[tuple[int, int], _Rendezvous] = {}
+        self._meetings: dict[tuple[int, int], Rendezvous] = {}
         self._met: dict[tuple[int, int], tuple[int, ...]] = {}
         self._demands: dict[tuple[Transfer, int, tuple[int, ...]], Demand] = {}
+        self._computing = [0] * folded.n_classes
+        self._fabric.idle(map(_cpu, range(folded.n_classes)))
 
     def host(self, c: int) -> Process:
         """The host thread of a class: issues in order, and waits where an op blocks it.
@@ -127,7 +130,11 @@ class _Run:
             if op.axis is not None:
                 yield from self._together(i, c, op.axis)
             elif durations[i]:
+                if self._program.left:
+                    self._compute(c, 1)
                 yield self._alone(op, c, durations[i])
+                if self._program.left:
+                    self._compute(c, -1)
             ended[i] = env.now
             if i in waiting:
                 waiting.pop(i).succeed()
@@ -137,6 +144,14 @@ class _Run:
         if op.kernels is None:
             return self._env.timeout(duration_ns)
         return self._processors[c].work(op.kernels, duration_ns)
+
+    def _compute(self, c: int, change: int) -> None:
+        """One op more, or less, computes on a class. See Note [Transfers beside computing]."""
+        self._computing[c] += change
+        if self._computing[c]:
+            self._fabric.busy(_cpu(c))
+        else:
+            self._fabric.idle([_cpu(c)])
 
     def _together(self, i: int, c: int, axis: int) -> Process:
         """A collective on one class, from its arrival to its end."""
@@ -172,12 +187,12 @@ class _Run:
             event = waiting[i] = self._env.event()
         return event
 
-    def _arrive(self, i: int, c: int, axis: int) -> _Rendezvous:
+    def _arrive(self, i: int, c: int, axis: int) -> Rendezvous:
         """Arrive at a collective; the last to arrive sets off its end, for all who wait for it."""
         group = self._group_of[axis][c]
         meeting = self._meetings.get((i, group))
         if meeting is None:
-            meeting = _Rendezvous(self._env, self._size[axis][group])
+            meeting = Rendezvous(self._env, self._size[axis][group])
             self._meetings[i, group] = meeting
         meeting.missing -= 1
         if meeting.missing:
@@ -196,7 +211,7 @@ class _Run:
             meeting.succeed_after(self._durations[c][i])
         return meeting
 
-    def _move(self, i: int, c: int, axis: int, meeting: _Rendezvous | None = None) -> Process:
+    def _move(self, i: int, c: int, axis: int, meeting: Rendezvous | None = None) -> Process:
         """Move the bytes of a collective over links that others may use, too."""
         op = self._program.ops[i]
         moved = op.transfer or Transfer(0, ())
@@ -206,7 +221,7 @@ class _Run:
             yield self._env.timeout(latency_ns)
         if wire_ns > 0:
             members = self._members(axis, self._group_of[axis][c])
-            demand = self._demand(moved, wire_ns, members) if self._fluid else ()
+            demand = self._demand(moved, wire_ns, members)
             yield self._fabric.transfer(wire_ns, demand, self._told(i, members))
         if meeting is not None:
             meeting.succeed()
@@ -222,11 +237,14 @@ class _Run:
     def _demand(self, moved: Transfer, wire_ns: int, members: tuple[int, ...]) -> Demand:
         key = (moved, wire_ns, members)
         if key not in self._demands:
-            self._demands[key] = tuple(
+            links = tuple(
                 ((link, c), min(1.0, nbytes / (self._rate(link, c) * wire_ns / NS_PER_S)))
                 for link, nbytes in moved.loads
                 for c in members
             )
+            left = self._program.keeps(moved)
+            cpus = tuple((_cpu(c), 1 / left) for c in members) if left < 1 else ()
+            self._demands[key] = (*(links if self._fluid else ()), *cpus)
         return self._demands[key]
 
     def _rate(self, link: str, c: int) -> float:
@@ -255,12 +273,17 @@ class _Run:
         return told
 
 
-def _moves(op: Timed, *, fluid: bool) -> bool:
-    """Whether others have to know while a collective's bytes move."""
+def _moves(program: Program, op: Timed, *, fluid: bool) -> bool:
+    """Whether others have to know while a collective's bytes move, or it of them."""
     if op.transfer is None or op.ring is not None:
         return False
     hurts = op.taken is not None and op.taken.bandwidth > 0
-    return (fluid and bool(op.transfer.loads)) or hurts
+    return (fluid and bool(op.transfer.loads)) or hurts or program.keeps(op.transfer) < 1
+
+
+def _cpu(c: int) -> tuple[None, int]:
+    """What a fabric calls the CPU of a class: no link has that name."""
+    return None, c
 
 
 def _rows(durations: list[Int | int], n_classes: int) -> list[list[int]]:
@@ -272,18 +295,3 @@ def _rows(durations: list[Int | int], n_classes: int) -> list[list[int]]:
         table[i] = d
     rows: list[list[int]] = table.T.tolist()
     return rows
-
-
-class _Rendezvous(simpy.Event):
-    """The end of a collective for all its members; with a ring, `ends` are the end of each class."""
-
-    def __init__(self, env: simpy.Environment, size: int) -> None:
-        super().__init__(env)
-        self.missing = size
-        self.ends: list[float] = []
-
-    def succeed_after(self, delay: int) -> None:
-        """Succeed when `delay` ns have passed."""
-        self._ok = True
-        self._value = None
-        self.env.schedule(self, delay=delay)

@@ -1,9 +1,15 @@
-"""Links shared by transfers that run at once: max-min fair, recomputed when one starts or ends."""
+"""Links shared by transfers that run at once: max-min fair, recomputed when one starts or ends.
+
+# Note [Transfers beside computing]
+Where the CPU of a rank both computes and moves bytes, transfers of that rank are slower while it
+computes. That is one more link, of the rank's CPU, which is full at the speed that is left; there is
+room for any speed while the rank does not compute.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -66,7 +72,8 @@ class Fabric:
         self._flows: list[_Flow] = []
         self._alarm: simpy.Event | None = None
         self._demands: dict[Demand, int] = {}
-        self._solved: dict[tuple[int, ...], tuple[float, ...]] = {}
+        self._solved: dict[tuple[tuple[int, ...], frozenset[Any]], tuple[float, ...]] = {}
+        self._idle: set[Any] = set()
 
     def transfer(self, wire_ns: int, demand: Demand, told: Told | None = None) -> simpy.Event:
         """Start a transfer that takes `wire_ns` (above 0) alone; `told` hears of its speed."""
@@ -77,6 +84,21 @@ class Fabric:
         self._share()
         return flow.done
 
+    def idle(self, links: Iterable[Any]) -> None:
+        """From now on these links hold nobody up."""
+        self._idle.update(links)
+        self._again()
+
+    def busy(self, link: Any) -> None:  # noqa: ANN401 - whatever names a link
+        """From now on this link holds up those that load it."""
+        self._idle.discard(link)
+        self._again()
+
+    def _again(self) -> None:
+        if self._flows:
+            self._settle()
+            self._share()
+
     def _settle(self) -> None:
         now = int(self._env.now)
         for flow in self._flows:
@@ -85,10 +107,10 @@ class Fabric:
 
     def _share(self) -> None:
         """Give every flow its speed, and ring when the first of them is over."""
-        key = tuple([flow.demand for flow in self._flows])
+        key = tuple([flow.demand for flow in self._flows]), frozenset(self._idle)
         speeds = self._solved.get(key)
         if speeds is None:
-            speeds = self._solved[key] = self._solve(key)
+            speeds = self._solved[key] = self._solve(*key)
         wait = math.inf
         for flow, speed in zip(self._flows, speeds, strict=True):
             if flow.told is not None and flow.speed != speed:
@@ -98,10 +120,10 @@ class Fabric:
         self._alarm = self._env.timeout(max(0, math.ceil(wait - _TINY)))
         self._alarm.callbacks.append(self._ring)
 
-    def _solve(self, key: tuple[int, ...]) -> tuple[float, ...]:
-        demands = list(self._demands)
-        speeds = fair_speeds({i: demands[number] for i, number in enumerate(key)})
-        return tuple(speeds[i] for i in range(len(key)))
+    def _solve(self, flows: tuple[int, ...], idle: frozenset[Any]) -> tuple[float, ...]:
+        demands = [tuple(d for d in demand if d[0] not in idle) for demand in self._demands]
+        speeds = fair_speeds({i: demands[number] for i, number in enumerate(flows)})
+        return tuple(speeds[i] for i in range(len(flows)))
 
     def _ring(self, alarm: simpy.Event) -> None:
         if alarm is not self._alarm:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -77,6 +78,8 @@ class Program:
 
     `uneven`: all that the plan says rank by rank, so that ranks that differ in it are told apart.
     `contention`: what runs at once and takes from each other, on devices of so many `sms`.
+    `left`: the share of their speed that transfers on a link keep while one of their ranks computes,
+    of links that lose some.
     """
 
     n_ranks: int
@@ -86,6 +89,11 @@ class Program:
     uneven: tuple[ByRank, ...] = ()
     contention: Contention = field(default_factory=Contention)
     sms: int = 0
+    left: Mapping[str, float] = field(default_factory=dict)
+
+    def keeps(self, moved: Transfer) -> float:
+        """The share of its speed that a transfer keeps while one of its ranks computes."""
+        return min((self.left.get(link, 1.0) for link, n in moved.loads if n), default=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +184,7 @@ def timed(plan: Plan, cluster: Cluster, *, messages: bool = False) -> Program:
         _uneven(plan),
         cluster.contention,
         cluster.device.sms,
+        {cluster.inter.name: cluster.contention.hosts} if cluster.contention.hosts < 1 else {},
     )
 
 

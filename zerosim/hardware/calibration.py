@@ -38,7 +38,7 @@ class FabricConstants:
     """What a network adds to a collective, at each step and once, and the share of its rate it reaches.
 
     `host_busbw`: bytes a second that its hosts could push if links were free (None: any number), where
-    the CPU moves them. See Note [Two legs].
+    the CPU moves them, and `computing_busbw` while they compute (None: as many). See Note [Two legs].
     """
 
     net_latency_s: float
@@ -46,6 +46,7 @@ class FabricConstants:
     source: str
     net_base_s: float = 0.0
     host_busbw: float | None = None
+    computing_busbw: float | None = None
 
     def reached(self, rate: float) -> float:
         """Bytes a second that arrive over a link of `rate`.
@@ -55,10 +56,17 @@ class FabricConstants:
         behind each other, since each piece waits for the slower of two times that vary: their squares
         add up (assumed; 1 % at a quarter of the host's rate, 41 % at all of it).
         """
-        arrives = rate * self.share
-        if self.host_busbw is None:
-            return arrives
-        return 1 / math.hypot(1 / arrives, 1 / self.host_busbw)
+        return _two_legs(rate * self.share, self.host_busbw)
+
+    def kept(self, rate: float) -> float:
+        """The share of `reached` that is left while hosts compute."""
+        if self.computing_busbw is None:
+            return 1.0
+        return min(1.0, _two_legs(rate * self.share, self.computing_busbw) / self.reached(rate))
+
+
+def _two_legs(arrives: float, host: float | None) -> float:
+    return arrives if host is None else 1 / math.hypot(1 / arrives, 1 / host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +195,7 @@ _WANTED: Final = {
     "net_latency_s": "seconds that the network adds to each step between nodes, 0 to 1",
     "net_base_s": "seconds that the network adds to a collective, 0 to 1",
     "host_busbw": "bytes a second that hosts push where links are free, above 0",
+    "computing_busbw": "bytes a second that hosts push while they compute, above 0",
     "share": "the share of the network cards' rate that arrives, above 0, at most 1",
     "issue_s": "seconds to issue a collective, 0 to 1",
     "kernel_s": "seconds to issue a kernel, 0 to 1",
@@ -194,7 +203,7 @@ _WANTED: Final = {
     "channel_s": "seconds that issuing takes for each GPU and channel, 0 to 1",
     "source": "where it is from: datasheet, measured, fitted on …, assumed",
 }
-_MOST: Final = {"memory_efficiency": 2.0, "host_busbw": 1e15}
+_MOST: Final = {"memory_efficiency": 2.0, "host_busbw": 1e15, "computing_busbw": 1e15}
 """Caches answer some of the traffic, so that a fit may find more than the memory's own rate; rates are
 bytes a second."""
 

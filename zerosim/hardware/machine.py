@@ -7,7 +7,7 @@ from typing import Final
 
 from zerosim.cluster import Cluster, Contention, Device, Host, Link, Topology
 from zerosim.compute import table_of
-from zerosim.hardware.calibration import Calibration, merged, shipped
+from zerosim.hardware.calibration import Calibration, FabricConstants, merged, shipped
 from zerosim.hardware.constants import device_constants, fabric_constants, launcher_constants
 from zerosim.hardware.devices import Datasheet
 from zerosim.hardware.published import Published
@@ -94,7 +94,7 @@ class Machine:
                 "host": launching.source,
             },
             collectives=self.collectives or ("ring" if self.topology is None else "nccl-pipelined"),
-            contention=Contention(sms=gpus, memory=gpus),
+            contention=Contention(sms=gpus, memory=gpus, hosts=network.kept(self.inter.busbw)),
             topology=None
             if self.topology is None
             else replace(
@@ -107,8 +107,15 @@ class Machine:
 
     def reached(self, rate: float, given: Calibration | None = None) -> float:
         """Bytes a second that arrive over a link between nodes of `rate`, by the constants as in `cluster`."""
+        return self._network(given).reached(rate)
+
+    def kept(self, rate: float, given: Calibration | None = None) -> float:
+        """The share of `reached` that is left while hosts compute."""
+        return self._network(given).kept(rate)
+
+    def _network(self, given: Calibration | None) -> FabricConstants:
         known = merged(merged(shipped(), self.own), given or Calibration())
-        return fabric_constants(self.fabric, known).reached(rate)
+        return fabric_constants(self.fabric, known)
 
 
 NCCL_SOURCE: Final = "NVIDIA/nccl src/graph/tuning.cc @5067397"

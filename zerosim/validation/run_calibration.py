@@ -6,6 +6,7 @@ in place before it starts: what lies between the gather's end (or its own issue)
 gather's. The host's cost of an op lies between its end and the next issue; of a collective, between
 two issues. A transfer counts from its last rank's start to its end, if nothing else was on the link;
 a straight line over their bytes gives the share of the rate, and what each costs beside its bytes.
+What those take longer that run while a rank computes says how much of their speed is left beside it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from statistics import median
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from zerosim.analysis.intervals import Intervals, clip, measure, union
 from zerosim.cluster import Cluster, OpTime
 from zerosim.collectives import transfer
 from zerosim.errors import MeasurementError
@@ -34,15 +37,24 @@ _LEAST: Final = 3
 """Transfers that a line is drawn through, at least."""
 _SPREAD: Final = 1.5
 """The largest transfer is so much larger than the smallest, at least, for a line of its own."""
+_BESIDE: Final = 0.25
+"""Transfers spend shares of their time beside computing that lie so far apart, at least, to tell its cost."""
+_MOST_LOST: Final = 0.95
+"""Of a transfer's speed, beside computing."""
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A transfer that had its link to itself: bytes over the link, the rate it has, what it took."""
+    """A transfer that had its link to itself: bytes over the link, the rate it has, what it took.
+
+    `computing`: for how many of these seconds some rank computed.
+    """
 
     nbytes: int
     rate: float
     seconds: float
+    computing: float = 0.0
 
 
 def calibrated(runs: Sequence[Trace]) -> Calibration:
@@ -128,6 +140,13 @@ def transfers(scenario: Scenario, by_rank: Sequence[Sequence[Done]]) -> list[Mov
         for number, all_ in members.items()
         if len(all_) == len(by_rank)
     }
+    computed = [
+        (done.start_ns, done.end_ns)
+        for rank in by_rank
+        for done in rank
+        if not is_collective(done) and done.op.kind is not Kind.WAIT
+    ]
+    busy = union(Intervals(*np.asarray(computed, dtype=np.int64).reshape(-1, 2).T))
     found = []
     for number, (start, end, op) in spans.items():
         if any(s < end and start < e for n, (s, e, _) in spans.items() if n != number):
@@ -135,7 +154,8 @@ def transfers(scenario: Scenario, by_rank: Sequence[Sequence[Done]]) -> list[Mov
         loads = dict(transfer(op.kind, op.nbytes or 0, len(by_rank), cluster).loads)
         nbytes = loads.get(cluster.inter.name, 0)
         if nbytes:
-            found.append(Moved(nbytes, rate, (end - start) / NS_PER_S))
+            computing = measure(clip(busy, start, end))
+            found.append(Moved(nbytes, rate, (end - start) / NS_PER_S, computing / NS_PER_S))
     return found
 
 
@@ -150,28 +170,49 @@ def nominal_rate(scenario: Scenario) -> float:
 
 
 def line_through(moved: Sequence[Moved], share: float, source: str) -> FabricConstants | None:
-    """Seconds = base + bytes / reached, least squares of relative errors; None for too few.
+    """Seconds = base + bytes / reached + what is lost of the time beside computing; None for too few.
 
-    Where more arrives than `share` of the rate, that is the share; where less, hosts hold it up, and
-    what they could push is what is missing (Note [Two legs] in zerosim.hardware.calibration).
+    Least squares of relative errors. Where more arrives than `share` of the rate, that is the share;
+    where less, hosts hold it up, and what they could push is what is missing (Note [Two legs] in
+    zerosim.hardware.calibration).
     """
     if len(moved) < _LEAST:
         return None
+    rate = float(np.median([m.rate for m in moved]))
     ideal = np.asarray([m.nbytes / m.rate for m in moved])
     seconds = np.asarray([m.seconds for m in moved])
-    base = 0.0
-    if ideal.max() >= _SPREAD * ideal.min():
-        columns = np.stack([np.ones_like(ideal), ideal], axis=1) / seconds[:, None]
-        (base, _), *_ = np.linalg.lstsq(columns, np.ones_like(seconds), rcond=None)
-        base = float(min(max(base, 0.0), seconds.min()))
-    slope = float(np.median((seconds - base) / ideal))
+    beside = np.asarray([m.computing for m in moved])
+    base, lost = _base_and_lost(ideal, seconds, beside)
+    slope = float(np.median((seconds - base - lost * beside) / ideal))
     host = None
     if slope * share > 1:
-        by_host = math.sqrt(slope**2 - 1 / share**2)
-        host = _rounded(float(np.median([m.rate for m in moved])) / by_host)
+        host = _pushed(slope, share, rate)
     else:
         share = min(1.0, 1.0 / slope)
-    return FabricConstants(0.0, _rounded(share), source, _rounded(base), host)
+    computing = _pushed(slope / (1 - lost), share, rate) if lost else None
+    return FabricConstants(0.0, _rounded(share), source, _rounded(base), host, computing)
+
+
+def _base_and_lost(ideal: Floats, seconds: Floats, beside: Floats) -> tuple[float, float]:
+    """What each transfer costs beside its bytes, and the share of its time beside computing that is lost.
+
+    Each is 0 where the transfers are too much alike to tell it.
+    """
+    known = [np.ones_like(ideal)] if ideal.max() >= _SPREAD * ideal.min() else []
+    columns = [*known, ideal]
+    if np.ptp(beside / seconds) >= _BESIDE:
+        columns.append(beside)
+    found, *_ = np.linalg.lstsq(
+        np.stack(columns, axis=1) / seconds[:, None], np.ones_like(seconds), rcond=None
+    )
+    base = min(max(float(found[0]), 0.0), float(seconds.min())) if known else 0.0
+    lost = float(found[-1]) if len(columns) > len(known) + 1 else 0.0
+    return base, min(max(lost, 0.0), _MOST_LOST)
+
+
+def _pushed(slope: float, share: float, rate: float) -> float:
+    """Bytes a second that hosts push if, of their two legs, a transfer takes `slope` times the ideal."""
+    return _rounded(rate / math.sqrt(slope**2 - 1 / share**2))
 
 
 def _link(scenario: Scenario) -> str:

@@ -38,6 +38,7 @@ CONSTANTS = {
             "share": 1448 / 1514,
             "net_latency_s": 0.0,
             "host_busbw": 30e6,
+            "computing_busbw": 20e6,
             "source": "given",
         }
     },
@@ -65,11 +66,19 @@ def test_a_run_gives_back_the_constants_that_it_was_made_with() -> None:
     link = found.fabric["lab link"]
     assert link.share == pytest.approx(1448 / 1514)
     assert link.host_busbw == pytest.approx(30e6, rel=0.02)
+    # Without prefetch no gather runs beside computing.
+    assert link.computing_busbw is None
+
+
+def test_gathers_beside_computing_say_what_hosts_push_while_they_compute() -> None:
+    link = calibrated([_measured("prefetch=1", "cluster.inter=400Mbit")]).fabric["lab link"]
+    assert link.host_busbw == pytest.approx(30e6, rel=0.05)
+    assert link.computing_busbw == pytest.approx(20e6, rel=0.05)
 
 
 def test_what_a_run_gives_predicts_another_schedule_at_another_rate() -> None:
-    constants = calibrated([_measured()]).to_dict()
-    for words in (["schedule=zero2", "cluster.inter=50Mbit"], ["prefetch=1"]):
+    constants = calibrated([_measured("prefetch=1")]).to_dict()
+    for words in (["schedule=zero2", "cluster.inter=50Mbit"], ["prefetch=0"]):
         seen = _measured(*words)
         scenario = Scenario("x").with_set([*WORDS, *words]).to_dict()
         scenario["cluster"]["calibration"] = constants
@@ -93,6 +102,22 @@ def test_what_is_missing_of_a_link_is_the_hosts_and_weighs_less_on_slower_ones()
     assert found.share == 1.0
     assert found.host_busbw == pytest.approx(1e6 / 0.75, rel=1e-4)
     assert found.reached(0.25e6) == pytest.approx(0.2457e6, rel=1e-3)
+
+
+def test_what_transfers_lose_beside_computing_is_told_apart_from_their_rate() -> None:
+    beside = [(n, share) for n in (20_000, 50_000, 80_000) for share in (0.0, 0.3, 1.0)]
+    # At 0.8e6 alone, and at half of that beside computing.
+    moved = [
+        Moved(n, 1e6, seconds := n / 0.8e6 / (1 - share / 2), share * seconds)
+        for n, share in beside
+    ]
+    found = line_through(moved, 1.0, "x")
+    assert found is not None
+    assert found.reached(1e6) == pytest.approx(0.8e6)
+    assert found.kept(1e6) == pytest.approx(0.5, rel=1e-5)
+    alike = [Moved(n, 1e6, n / 0.4e6, n / 0.4e6) for n, _ in beside]
+    assert (found := line_through(alike, 1.0, "x")) is not None
+    assert found.computing_busbw is None
 
 
 def test_a_link_that_brings_more_than_its_share_has_a_larger_one() -> None:

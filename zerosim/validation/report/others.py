@@ -118,7 +118,8 @@ def constants(calibration: Calibration) -> str:
 def _constants(named: dict[str, Any]) -> str:
     if not named:
         return f"{BLANK}\n"
-    names = [f.name for f in fields(next(iter(named.values()))) if f.name != "source"]
+    every = [f.name for f in fields(next(iter(named.values()))) if f.name != "source"]
+    names = [n for n in every if any(getattr(one, n) is not None for one in named.values())]
     rows = [
         (of, *(_number(getattr(one, name)) for name in names), str(one.source))
         for of, one in named.items()
