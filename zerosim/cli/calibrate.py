@@ -12,10 +12,10 @@ from zerosim.cli.files import check_out, write_out
 from zerosim.cli.options import Json
 from zerosim.cli.output import log, print_json, print_rows, print_table
 from zerosim.errors import MeasurementError, UnknownNameError
-from zerosim.hardware.calibration import Calibration, calibration_text
+from zerosim.hardware.calibration import Calibration, FabricConstants, calibration_text
 from zerosim.store import load_run
 from zerosim.trace import Trace
-from zerosim.units import format_bytes, format_ns
+from zerosim.units import NS_PER_S, format_bytes, format_ns
 from zerosim.validation.measured import KINDS, MAX_RANKS
 from zerosim.validation.measuring import (
     MAX_FILES,
@@ -115,8 +115,9 @@ def _written(found: Calibration, out: Path | None) -> None:
 def _print_run(found: Calibration) -> None:
     print_rows([(name, text) for name, text in found.provenance.items() if name != "what"])
     for name, link in found.fabric.items():
-        reach = f"{link.share:.1%} of its rate, {format_ns(link.net_base_s * 1e9)} a collective"
-        print_rows([(name, reach)])
+        print_rows([(name, _link(link))])
+    if not found.fabric:
+        print_rows([("links", "not found: give runs of zerosim lab, or of --backend paced:RATE")])
     for name, cost in found.launcher.items():
         each = (
             f"{format_ns(cost.issue_s * 1e9)} a collective, {format_ns(cost.kernel_s * 1e9)} an op"
@@ -128,6 +129,18 @@ def _print_run(found: Calibration) -> None:
         [(op.kind, op.unit, format_ns(op.seconds * 1e9)) for op in found.op],
     )
     print_rows([("", ""), ("use", "zerosim simulate … --calibration FILE")])
+
+
+def _link(link: FabricConstants) -> str:
+    words = [
+        f"{link.share:.1%} of its rate",
+        f"{format_ns(link.net_base_s * NS_PER_S)} a collective",
+    ]
+    if link.host_busbw is not None:
+        words.append(f"hosts push {format_bytes(link.host_busbw)} a second")
+    if link.computing_busbw is not None:
+        words.append(f"{format_bytes(link.computing_busbw)} while they compute")
+    return ", ".join(words)
 
 
 def _record(found: Calibration) -> dict[str, Any]:

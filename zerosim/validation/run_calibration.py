@@ -216,7 +216,10 @@ def _pushed(slope: float, share: float, rate: float) -> float:
 
 
 def _link(scenario: Scenario) -> str:
-    return f"{scenario.cluster.world_size} ranks, {nominal_rate(scenario) * 8 / 1e6:.0f} Mbit/s"
+    machine, n_ranks = machine_of(scenario), scenario.cluster.world_size
+    if not machine.fabric:
+        return f"{n_ranks} ranks, {machine.name}"
+    return f"{n_ranks} ranks, {nominal_rate(scenario) * 8 / 1e6:.0f} Mbit/s"
 
 
 def _seconds(taken: Sequence[int], otherwise: float) -> float:

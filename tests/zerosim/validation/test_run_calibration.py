@@ -152,6 +152,16 @@ def test_the_command_writes_what_simulate_reads(
     assert command(["simulate", "lesson-zero3", *words, "--calibration", str(out)]) == 0
 
 
+def test_a_run_without_links_of_a_known_rate_says_that_it_found_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_run(_measured("cluster=cpu-gloo"), tmp_path / "run")
+    assert command(["calibrate", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    assert "not found: give runs of zerosim lab" in said
+    assert "played (zero3, 2 ranks, cpu-gloo)" in said
+
+
 def test_a_file_that_is_no_run_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
