@@ -84,12 +84,12 @@ def explain(account: Accounting) -> str:
     worst = max(losses, key=lambda name: losses[name])
     share = 100 * lost / account.step_ns
     text = f"of {step}, {format_ns(lost)} ({share:.0f} %) are not computing, chiefly {worst}"
+    words = format_ns(losses[worst])
     if worst.startswith("transfers"):
         kind, ns = max(account.exposed_ns, key=lambda pair: pair[1])
-        text += f" ({kind.replace('_', '-')}, {format_ns(ns)})"
-    else:
-        text += f" ({format_ns(losses[worst])})"
-    return f"{text}."
+        most = "all" if ns == exposed else format_ns(ns)
+        words += f", {most} of it {kind.replace('_', '-')}"
+    return f"{text} ({words})."
 
 
 def _accounts(known: Sequence[tuple[str, Accounting]]) -> list[tuple[str, Swatch]]:

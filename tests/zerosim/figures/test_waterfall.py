@@ -73,7 +73,7 @@ def test_the_caption_lists_the_accounts() -> None:
 def test_the_reason_names_the_largest_loss() -> None:
     assert explain(LOST) == (
         "of 100 ms, 40 ms (40 %) are not computing, chiefly transfers that nothing hides "
-        "(all-gather, 12 ms)."
+        "(17 ms, 12 ms of it all-gather)."
     )
     waiting = Accounting(0, 1, 100, 40, 0, (("all_gather", 10),), 30, 0, 20)
     assert explain(waiting) == (
