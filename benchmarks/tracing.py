@@ -41,8 +41,8 @@ from zerosim_runtime.tracing.tracer import open_tracer  # noqa: E402 - same
 
 _dist: Final[Any] = dist
 RANKS: Final = 2
-PAIRS: Final = 24
-"""How often a window with the record lies beside one without; which is first goes by turns."""
+LONG, SHORT = 24, 72
+"""How often a window with the record lies beside one without, of long steps and of short ones."""
 STEPS: Final = 4
 """Steps of a window; the first one is warm-up."""
 MOST: Final = 1.05
@@ -59,6 +59,7 @@ class Case:
     step: Callable[[], None]
     switch: Switch
     directory: Path
+    pairs: int = SHORT
 
 
 def block(width: int) -> nn.Module:
@@ -103,7 +104,7 @@ def traced(
             session.start(tracer)
             return session.stop
 
-        return Case(step, switch, directory)
+        return Case(step, switch, directory, LONG if width > 256 else SHORT)
 
     return make
 
@@ -127,7 +128,7 @@ def executed(directory: Path, _: int) -> Case:
     """A plan of ZeRO-3 as `zerosim trace SCENARIO` carries it out."""
     sizes = [f"world_size={RANKS}", "layers=6", "hidden=512", "micro_batch=128"]
     steps = itertools.count(1)
-    n_steps = (1 + 2 * PAIRS) * STEPS
+    n_steps = (1 + 2 * SHORT) * STEPS
     scenario = load_scenario("lesson-zero3", [*sizes, f"run.steps={n_steps}"])
     recorder = open_rank(directory, "gloo")
     trainer = make_trainer(scenario, recorder, backend="gloo", timeout_s=60)
@@ -238,7 +239,7 @@ def measure(case: Case) -> Figures:
     """Pairs of windows with and without a record, by turns."""
     window(case.step)
     pairs = []
-    for pair in range(PAIRS):
+    for pair in range(case.pairs):
         before = recorded(case) if pair % 2 else None
         off = window(case.step)
         pairs.append((before or recorded(case), off))
@@ -249,7 +250,7 @@ def measure(case: Case) -> Figures:
         off_ms=statistics.median(without for _, without in wall) * 1e3,
         wall=ratio_of(wall),
         cpu=ratio_of(cpu),
-        ops=ops / PAIRS / STEPS,
+        ops=ops / case.pairs / STEPS,
         nbytes=file.stat().st_size / ops * 1000,
     )
 

@@ -38,7 +38,7 @@ _unbox: Final[Any] = dist.ProcessGroup.unbox
 _work: Final[Any] = dist.Work
 _now: Final = time.perf_counter_ns
 _DRAIN_EVERY: Final = 256
-_SHARE: Final = 200
+_SHARE: Final = 500
 """Reading the workers' times at the end of steps takes at most one part in so many of all time."""
 _REDUCING: Final = (Kind.REDUCE_SCATTER, Kind.ALL_REDUCE)
 
