@@ -130,7 +130,7 @@ class Watchdog:
         self, waiting: _View, at: Noted, views: Sequence[_View], silent: Sequence[_View]
     ) -> Verdict | None:
         """Who of those that have not come to `at`, in which `waiting` waits, does not move either."""
-        behind = [view for view in views if _is_behind(view, at)]
+        behind = [view for view in views if _is_behind(view, at) and not _let_down(view, views)]
         if any(view not in silent for view in behind):
             return None
         sure = self.strict or at.kind not in _MUTE
@@ -215,6 +215,12 @@ def _written(pid: int | None) -> int:
 def _is_behind(view: _View, at: Noted) -> bool:
     reached = view.reached(at.group)
     return at.group == EVERYONE if reached is None else reached < at.seq
+
+
+def _let_down(view: _View, views: Sequence[_View]) -> bool:
+    """Whether a rank waits in a collective that all others have come to: it is not the one that hangs."""
+    at = view.waits_in
+    return at is not None and view in _waiting(views) and not any(_is_behind(v, at) for v in views)
 
 
 def _waiting(views: Iterable[_View]) -> list[_View]:

@@ -141,6 +141,21 @@ def test_when_all_wait_in_one_collective_nothing_arrives(watched: Watched) -> No
     )
 
 
+def test_a_rank_whose_collective_ended_for_all_others_does_not_hang_but_hears_nothing(
+    strict: Watched,
+) -> None:
+    _issue(strict.rings[0], 0, "a", ended=True)
+    _issue(strict.rings[1], 0, "a", ended=False)
+    _issue(strict.rings[0], 1, "b", ended=False)
+
+    reason = strict.after(T)
+
+    assert reason is not None
+    assert reason.startswith(f"nothing has arrived for {T:g} s, the network is down")
+    assert "rank 0 in 'AGb' (seq 1 of group 'dp')" in reason
+    assert "rank 1 in 'AGa' (seq 0 of group 'dp')" in reason
+
+
 def test_a_reduce_scatter_of_a_program_may_have_ended_though_nobody_says_so(
     watched: Watched,
 ) -> None:
