@@ -7,9 +7,9 @@ from types import UnionType
 from typing import Any, Final, Literal, cast, get_args, get_origin, get_type_hints
 
 from zerosim.errors import TraceFileError
-from zerosim.trace import Meta
+from zerosim.trace import Meta, Quality
 
-_LATER: Final[dict[Any, set[str]]] = {Meta: {"steady_from"}}
+_LATER: Final[dict[Any, set[str]]] = {Meta: {"steady_from"}, Quality: {"places", "unknown"}}
 """Fields that runs of the same format written earlier lack; they have their defaults then."""
 
 

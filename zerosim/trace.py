@@ -156,8 +156,21 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where something was odd in a file: at which byte of what it unfolds to (null: unknown), and what."""
+
+    source: str
+    byte: int | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class Quality:
-    """What the maker had to do to the input before it became a trace."""
+    """What the maker had to do to the input before it became a trace.
+
+    `lost`: events that a file that ends early had begun to tell of. `places`: where events were
+    repaired or left out, the first of each file. `unknown`: what the format itself cannot tell.
+    """
 
     events: int = 0
     repaired: int = 0
@@ -166,6 +179,8 @@ class Quality:
     before_window: int = 0
     unsized: int = 0
     warnings: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Final
 
 from zerosim.errors import TraceFileError
 from zerosim.importers import kineto
+from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.content import Content, describe, read_content
 from zerosim.importers.merging import merge
 from zerosim.importers.recording import Recording
@@ -23,27 +24,32 @@ class Importer:
     """A format: how to tell it from its bytes, and how to read one file of it."""
 
     sniff: Callable[[bytes], bool]
-    parse: Callable[[Content], Recording]
+    parse: Callable[[Content, Choice], Sequence[Recording]]
 
 
 IMPORTERS: Final[Registry[Importer]] = Registry(
-    "importer", {"kineto": Importer(kineto.sniff, kineto.parse)}
+    "importer",
+    {
+        "kineto": Importer(kineto.sniff, kineto.parse),
+    },
 )
+"""Asked in this order whether a file is theirs: those that look for less come later."""
 
 
-def read(paths: Sequence[Path], *, name: str | None = None) -> Trace:
+def read(paths: Sequence[Path], *, name: str | None = None, choice: Choice = ALL) -> Trace:
     """The trace in `paths`, one file a rank; a directory stands for its files.
 
     Its name is `name`, else that of the only file or directory, else that of the folder of them all.
     In a directory, files of unknown format are left out with a warning. Raises TraceFileError for
     a file given by name that is no known trace, is damaged, or is too big.
     """
-    recordings, warnings = [], []
+    recordings: list[Recording] = []
+    warnings: list[str] = []
     for path, chosen in _files(paths):
         content = read_content(path)
         importer = _importer_of(content.raw)
         if importer is not None:
-            recordings.append(importer.parse(content))
+            recordings += importer.parse(content, choice)
         elif chosen:
             raise _unknown(content)
         else:

@@ -19,9 +19,10 @@ MAX_UNFOLDING: Final = 250
 _SMALL: Final = 2**26
 _CHUNK: Final = 2**16
 _GZIP: Final = b"\x1f\x8b"
+SQLITE: Final = b"SQLite format 3\x00"
 _MAGIC: Final = (
     (b"PK\x03\x04", "a zip archive"),
-    (b"SQLite format 3\x00", "an SQLite database (an Nsight Systems export?)"),
+    (SQLITE, "an SQLite database (an Nsight Systems export?)"),
     (b"PAR1", "a Parquet table"),
     (b"\x28\xb5\x2f\xfd", "a Zstandard file"),
     (b"\x7fELF", "a program"),
@@ -37,11 +38,16 @@ _JSON_KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file holds, unzipped, and what was odd about it."""
+    """What a file holds, unzipped, and what was odd about it.
+
+    Of a database `raw` is the beginning alone: it is read where it lies, at `file`. That is None for
+    what lies nowhere by itself: a member of an archive, a zipped file.
+    """
 
     path: Path
     raw: bytes
     warnings: tuple[str, ...] = ()
+    file: Path | None = None
 
 
 def read_content(path: Path, limit: int = MAX_BYTES) -> Content:
@@ -53,11 +59,13 @@ def read_content(path: Path, limit: int = MAX_BYTES) -> Content:
         if path.exists() and not path.is_file():  # a pipe or a device may never end
             raise TraceFileError(f"'{path}' is not a file: give Kineto/Chrome traces (JSON, gzip)")
         with path.open("rb") as file:
-            zipped = file.read(2) == _GZIP
+            head = file.read(len(SQLITE))
             file.seek(0)
-            if zipped:
+            if head.startswith(_GZIP):
                 return _unzipped(path, file, limit)
-            return Content(path, _bounded(path, file, limit))
+            if head == SQLITE:
+                return Content(path, file.read(_CHUNK), file=path)
+            return Content(path, _bounded(path, file, limit), file=path)
     except OSError as error:
         reason = error.strerror or error
         raise TraceFileError(f"cannot read '{path}': {reason}; check the path") from None

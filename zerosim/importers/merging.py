@@ -86,4 +86,6 @@ def _quality(recordings: Sequence[Recording], more: Sequence[str]) -> Quality:
         before_window=sum(q.before_window for q in parts),
         unsized=sum(q.unsized for q in parts),
         warnings=(*more, *(w for q in parts for w in q.warnings)),
+        places=tuple(place for q in parts for place in q.places),
+        unknown=tuple(dict.fromkeys(text for q in parts for text in q.unknown)),
     )

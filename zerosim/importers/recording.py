@@ -30,7 +30,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One rank's part of a run, before the ranks are put together.
+    """One rank's part of a run, before the ranks are put together. One file may hold several.
 
     `spans` has columns ROWS in host issue order, `samples` columns COUNTS. `rank` is what the file
     says, null if it does not; `absolute`: its times count from the epoch, so files are comparable.

@@ -10,6 +10,7 @@ from typing import Any, Final
 import polars as pl
 
 from zerosim.errors import TraceFileError
+from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.kineto import header as heads
 from zerosim.importers.kineto.called import called_spans
@@ -38,10 +39,11 @@ def sniff(raw: bytes) -> bool:
     return start == b"{" and b'"traceEvents"' in raw
 
 
-def parse(content: Content) -> Recording:
+def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     """The recording in one file. Raises TraceFileError for a file that cannot be read as a trace."""
+    del choice
     with _no_collection():
-        return _parse(content)
+        return (_parse(content),)
 
 
 @contextmanager
