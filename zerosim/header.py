@@ -7,7 +7,8 @@ from types import UnionType
 from typing import Any, Final, Literal, cast, get_args, get_origin, get_type_hints
 
 from zerosim.errors import TraceFileError
-from zerosim.trace import Meta, Quality
+from zerosim.quality import Quality
+from zerosim.trace import Meta
 
 _LATER: Final[dict[Any, set[str]]] = {Meta: {"steady_from"}, Quality: {"places", "unknown"}}
 """Fields that runs of the same format written earlier lack; they have their defaults then."""

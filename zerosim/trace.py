@@ -15,6 +15,7 @@ import polars as pl
 
 from zerosim.errors import TraceFileError
 from zerosim.kinds import KINDS, Kind
+from zerosim.quality import Quality
 
 FORMAT_VERSION: Final = 1
 MAX_RANKS: Final = 2**24
@@ -153,34 +154,6 @@ class Clock:
     aligned: bool
     error_ns: int | None = None
     offsets_ns: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where something was odd in a file: at which byte of what it unfolds to (null: unknown), and what."""
-
-    source: str
-    byte: int | None
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class Quality:
-    """What the maker had to do to the input before it became a trace.
-
-    `lost`: events that a file that ends early had begun to tell of. `places`: where events were
-    repaired or left out, the first of each file. `unknown`: what the format itself cannot tell.
-    """
-
-    events: int = 0
-    repaired: int = 0
-    skipped: int = 0
-    lost: int = 0
-    before_window: int = 0
-    unsized: int = 0
-    warnings: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()
-    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

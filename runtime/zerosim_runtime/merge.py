@@ -13,6 +13,7 @@ from zerosim.collectives import wire_bytes
 from zerosim.errors import RunError, RuntimeFailedError
 from zerosim.kinds import COMMUNICATION, MUTUAL
 from zerosim.plan import Op, Plan
+from zerosim.quality import Quality
 from zerosim.scenario import Scenario, cluster_of, facts_of
 from zerosim.store import load_run
 from zerosim.trace import (
@@ -20,7 +21,6 @@ from zerosim.trace import (
     Flag,
     Group,
     Meta,
-    Quality,
     StepWindow,
     Trace,
     make_trace,

@@ -7,12 +7,12 @@ import pytest
 
 from zerosim.errors import TraceFileError
 from zerosim.header import meta_from_dict, meta_to_dict
+from zerosim.quality import Quality
 from zerosim.trace import (
     Clock,
     Group,
     Meta,
     ModelFacts,
-    Quality,
     RankClass,
     StateBytes,
     StepWindow,

@@ -9,7 +9,8 @@ import polars as pl
 from zerosim.importers.identity import assign_ranks, name_groups, world_size
 from zerosim.importers.matching import Ties, tie
 from zerosim.importers.recording import ROWS, Recording
-from zerosim.trace import SAMPLES, Clock, Meta, Quality, StepWindow, Trace, make_trace
+from zerosim.quality import Quality
+from zerosim.trace import SAMPLES, Clock, Meta, StepWindow, Trace, make_trace
 from zerosim.units import format_ns
 
 

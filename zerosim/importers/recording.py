@@ -7,7 +7,8 @@ from typing import Final
 
 import polars as pl
 
-from zerosim.trace import SAMPLES, SPANS, Group, Quality
+from zerosim.quality import Quality
+from zerosim.trace import SAMPLES, SPANS, Group
 
 ROWS: Final[dict[str, pl.DataType]] = {
     **{name: dtype for name, dtype in SPANS.items() if name not in ("rank", "collective")},

@@ -13,7 +13,8 @@ import polars as pl
 from zerosim.collectives import COSTED, wire_bytes
 from zerosim.errors import RuntimeFailedError
 from zerosim.kinds import COMMUNICATION, Kind
-from zerosim.trace import Flag, Group, Meta, Quality, StepWindow, Trace, make_trace
+from zerosim.quality import Quality
+from zerosim.trace import Flag, Group, Meta, StepWindow, Trace, make_trace
 from zerosim_runtime.places import Where, content_of, places
 from zerosim_runtime.tracing.align import align
 from zerosim_runtime.tracing.log import Log, read_logs

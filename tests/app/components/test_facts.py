@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from zerosim.quality import Quality
 from zerosim.scenario import PRESETS, load_scenario
 from zerosim.toml_text import write_toml
-from zerosim.trace import Clock, Meta, Quality, make_trace
+from zerosim.trace import Clock, Meta, make_trace
 from zerosim_app.components.facts import about, percent, tiles
 
 NOTHING = dict.fromkeys(

@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from zerosim.analysis.summary import MAX_RANKS, summarize
+from zerosim.quality import Quality
 from zerosim.trace import (
     Clock,
     ModelFacts,
-    Quality,
     RankClass,
     StateBytes,
     StepWindow,

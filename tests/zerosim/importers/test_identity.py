@@ -6,7 +6,8 @@ import polars as pl
 
 from zerosim.importers.identity import assign_ranks, name_groups, world_size
 from zerosim.importers.recording import COUNTS, ROWS, Recording
-from zerosim.trace import Group, Quality
+from zerosim.quality import Quality
+from zerosim.trace import Group
 
 
 def recording(

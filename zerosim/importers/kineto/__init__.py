@@ -24,7 +24,8 @@ from zerosim.importers.kineto.times import fits_float, has_uneven_decimals
 from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
 from zerosim.importers.recording import Recording, Window
 from zerosim.kinds import COMMUNICATION, Kind
-from zerosim.trace import Flag, Group, Quality, flagged, of_kind
+from zerosim.quality import Quality
+from zerosim.trace import Flag, Group, flagged, of_kind
 
 _SIZED: Final = tuple(k for k in COMMUNICATION if k is not Kind.BARRIER)
 
