@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +32,7 @@ class Quality:
     warnings: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     unknown: tuple[str, ...] = ()
+
+
+SOUND: Final = Quality()
+"""Nothing was odd."""

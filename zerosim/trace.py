@@ -15,7 +15,7 @@ import polars as pl
 
 from zerosim.errors import TraceFileError
 from zerosim.kinds import KINDS, Kind
-from zerosim.quality import Quality
+from zerosim.quality import SOUND, Quality
 
 FORMAT_VERSION: Final = 1
 MAX_RANKS: Final = 2**24
@@ -170,7 +170,7 @@ class Meta:
     engine: str | None = None
     device: str | None = None
     clock: Clock = Clock(aligned=True, error_ns=0)
-    quality: Quality = Quality()
+    quality: Quality = SOUND
     groups: tuple[Group, ...] = ()
     steps: tuple[StepWindow, ...] = ()
     classes: tuple[RankClass, ...] = ()
