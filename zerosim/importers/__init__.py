@@ -10,13 +10,13 @@ from typing import Final
 from zerosim.errors import TraceFileError
 from zerosim.importers import kineto
 from zerosim.importers.choice import ALL, Choice
-from zerosim.importers.content import Content, describe, read_content
-from zerosim.importers.merging import merge
+from zerosim.importers.content import Content, describe
+from zerosim.importers.identity import distinct_sources
+from zerosim.importers.merging import merge, one_format
+from zerosim.importers.places import open_all
 from zerosim.importers.recording import Recording
 from zerosim.registry import Registry
 from zerosim.trace import Trace
-
-MAX_FILES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,45 +37,36 @@ IMPORTERS: Final[Registry[Importer]] = Registry(
 
 
 def read(paths: Sequence[Path], *, name: str | None = None, choice: Choice = ALL) -> Trace:
-    """The trace in `paths`, one file a rank; a directory stands for its files.
+    """The trace in `paths`: files, folders, patterns, archives.
 
     Its name is `name`, else that of the only file or directory, else that of the folder of them all.
-    In a directory, files of unknown format are left out with a warning. Raises TraceFileError for
-    a file given by name that is no known trace, is damaged, or is too big.
+    In a folder or archive, files of unknown format are left out with a warning; so are those that tell
+    of the run in another format than the one that timed most of it. Raises TraceFileError for a file
+    given by name that is no known trace, is damaged, or is too big.
     """
-    recordings: list[Recording] = []
     warnings: list[str] = []
-    for path, chosen in _files(paths):
-        content = read_content(path)
-        importer = _importer_of(content.raw)
-        if importer is not None:
-            recordings += importer.parse(content, choice)
-        elif chosen:
-            raise _unknown(content)
-        else:
-            warnings.append(f"'{path.name}' left out: it is {describe(content.raw)}")
-    if not recordings:
+    formats: dict[str, list[tuple[Path, Recording]]] = {}
+    named: set[str] = set()
+    for found in open_all(paths, warnings):
+        content = found.content
+        format_ = _format_of(content.raw)
+        if format_ is None:
+            if found.named:
+                raise _unknown(content)
+            warnings.append(f"'{content.path.name}' left out: it is {describe(content.raw)}")
+            continue
+        if found.named:
+            named.add(format_)
+        parsed = IMPORTERS[format_].parse(content, choice)
+        formats.setdefault(format_, []).extend((content.path, recording) for recording in parsed)
+    if not formats:
         raise TraceFileError(f"no trace in '{paths[0]}': give Kineto/Chrome traces (JSON, gzip)")
-    return merge(recordings, name or _name(paths), warnings)
+    told_apart = {format_: distinct_sources(parts) for format_, parts in formats.items()}
+    return merge(one_format(told_apart, named, warnings), name or _name(paths), warnings)
 
 
-def _files(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
-    if not paths:
-        raise TraceFileError("no files given: name at least one trace file or directory")
-    files: list[tuple[Path, bool]] = []
-    for path in paths:
-        if path.is_dir():
-            inside = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
-            files += [(p, False) for p in inside]
-        else:
-            files.append((path, True))
-    if len(files) > MAX_FILES:
-        raise TraceFileError(f"{len(files)} files are over {MAX_FILES}: give those of one run")
-    return files
-
-
-def _importer_of(raw: bytes) -> Importer | None:
-    return next((i for i in map(IMPORTERS.__getitem__, IMPORTERS) if i.sniff(raw)), None)
+def _format_of(raw: bytes) -> str | None:
+    return next((name for name in IMPORTERS if IMPORTERS[name].sniff(raw)), None)
 
 
 def _unknown(content: Content) -> TraceFileError:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import IO, Final
 
 import orjson
 
@@ -16,8 +18,10 @@ MAX_BYTES: Final = 4 * 2**30
 
 MAX_UNFOLDING: Final = 250
 """How many bytes one zipped byte of a trace may be; real ones give 10 to 40, a bomb 1,000."""
-_SMALL: Final = 2**26
+SMALL: Final = 2**26
+"""So many bytes anything may unfold to, however small it is zipped."""
 _CHUNK: Final = 2**16
+_ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _GZIP: Final = b"\x1f\x8b"
 SQLITE: Final = b"SQLite format 3\x00"
 _MAGIC: Final = (
@@ -40,8 +44,8 @@ _JSON_KEYS: Final = (
 class Content:
     """What a file holds, unzipped, and what was odd about it.
 
-    Of a database `raw` is the beginning alone: it is read where it lies, at `file`. That is None for
-    what lies nowhere by itself: a member of an archive, a zipped file.
+    Of a database or an archive `raw` is the beginning alone: it is read where it lies, at `file`. That
+    is None for what lies nowhere by itself: a member of an archive, a zipped file.
     """
 
     path: Path
@@ -59,16 +63,57 @@ def read_content(path: Path, limit: int = MAX_BYTES) -> Content:
         if path.exists() and not path.is_file():  # a pipe or a device may never end
             raise TraceFileError(f"'{path}' is not a file: give Kineto/Chrome traces (JSON, gzip)")
         with path.open("rb") as file:
-            head = file.read(len(SQLITE))
+            head = file.read(_CHUNK)
             file.seek(0)
-            if head.startswith(_GZIP):
-                return _unzipped(path, file, limit)
-            if head == SQLITE:
-                return Content(path, file.read(_CHUNK), file=path)
+            if is_gzip(head):
+                inside = _beginning(head)
+                if is_archive(inside):
+                    return Content(path, inside, file=path)
+                return _unzipped(path, file, unfolding_limit(path.stat().st_size, limit))
+            if head.startswith(SQLITE) or is_archive(head):
+                return Content(path, head, file=path)
             return Content(path, _bounded(path, file, limit), file=path)
     except OSError as error:
         reason = error.strerror or error
         raise TraceFileError(f"cannot read '{path}': {reason}; check the path") from None
+
+
+def read_member(path: Path, file: IO[bytes], limit: int) -> Content:
+    """The bytes of a member of an archive, gunzipped if they are gzip; raises as `read_content`."""
+    raw = _bounded(path, file, limit)
+    if is_gzip(raw):
+        return _unzipped(path, io.BytesIO(raw), unfolding_limit(len(raw), limit))
+    return Content(path, raw)
+
+
+def unfolding_limit(zipped: int, limit: int = MAX_BYTES) -> int:
+    """The most bytes that `zipped` bytes may unfold to."""
+    return min(limit, max(SMALL, MAX_UNFOLDING * zipped))
+
+
+def is_gzip(raw: bytes) -> bool:
+    """Whether `raw` begins a gzip file."""
+    return raw.startswith(_GZIP)
+
+
+def is_archive(raw: bytes) -> bool:
+    """Whether `raw` begins a zip or tar archive."""
+    return raw.startswith(_ZIP) or _is_tar(raw[: tarfile.BLOCKSIZE])
+
+
+def _is_tar(block: bytes) -> bool:
+    try:
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def _beginning(head: bytes) -> bytes:
+    try:
+        return _member().decompress(head, tarfile.BLOCKSIZE)
+    except zlib.error:
+        return b""
 
 
 def describe(raw: bytes) -> str:
@@ -78,7 +123,7 @@ def describe(raw: bytes) -> str:
     if raw[:1] == b"\x80" and raw[1:2] in b"\x02\x03\x04\x05":
         return "a Python pickle, which is a program and is never loaded"
     if raw[257:262] == b"ustar":
-        return "a tar archive: unpack it"
+        return "a damaged or cut tar archive"
     for magic, what in _MAGIC:
         if raw.startswith(magic):
             return what
@@ -99,7 +144,7 @@ def _describe_json(raw: bytes) -> str:
     return "JSON without trace events"
 
 
-def _bounded(path: Path, file: BinaryIO, limit: int) -> bytes:
+def _bounded(path: Path, file: IO[bytes], limit: int) -> bytes:
     raw = bytearray()
     while chunk := file.read(min(_CHUNK, limit + 1)):
         raw += chunk
@@ -110,9 +155,8 @@ def _bounded(path: Path, file: BinaryIO, limit: int) -> bytes:
     return bytes(raw)
 
 
-def _unzipped(path: Path, file: BinaryIO, limit: int) -> Content:
+def _unzipped(path: Path, file: IO[bytes], limit: int) -> Content:
     raw, member, rest = bytearray(), _member(), b""
-    limit = min(limit, max(_SMALL, MAX_UNFOLDING * path.stat().st_size))
     try:
         while chunk := rest or file.read(_CHUNK):
             if member.eof:

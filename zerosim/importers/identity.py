@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from zerosim.importers.recording import Recording
@@ -35,6 +37,17 @@ def assign_ranks(recordings: Sequence[Recording]) -> tuple[list[int], tuple[str,
         ranks.append(chosen)
         warnings += warning
     return ranks, tuple(warnings)
+
+
+def distinct_sources(parts: Sequence[tuple[Path, Recording]]) -> list[Recording]:
+    """The recordings, those of files that bear one name called by their folder too: `rank0/trace.json`."""
+    files = Counter(path.name for path in {path for path, _ in parts})
+    return [
+        replace(recording, source=f"{path.parent.name}/{recording.source}")
+        if files[path.name] > 1
+        else recording
+        for path, recording in parts
+    ]
 
 
 def world_size(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -12,6 +12,8 @@ import orjson
 
 from zerosim.errors import TraceFileError
 from zerosim.importers.content import Content
+from zerosim.importers.text import Text, read_text
+from zerosim.quality import Place
 
 _EVENTS: Final = re.compile(r'"traceEvents"\s*:\s*\[')
 _ARRAY: Final = re.compile(r"\s*\[")
@@ -40,106 +42,116 @@ _LONGEST_WORD: Final = 16
 """A fault so close to the end of a window may be the window's: `-Infinity`, an escape."""
 
 
+MAX_PLACES: Final = 20
+"""So many odd places of a file are told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A document, and how many of its events were mended or had to be left out."""
+    """A document, and how many of its events were mended, left out, or cut off with the file's end."""
 
     document: Any
     repaired: int = 0
     skipped: int = 0
     warnings: tuple[str, ...] = ()
+    lost: int = 0
+    places: tuple[Place, ...] = ()
 
 
-def parse_json(content: Content) -> Parsed:
+def parse_json(content: Content, *, salvage: bool = False) -> Parsed:
     """The document in `content`; numbers with a fraction come as floats.
 
-    Raises TraceFileError, with line and column, for what cannot be mended.
+    `salvage`: of a file that ends early, its whole events. Raises TraceFileError, with line and column
+    or the byte, for what cannot be mended.
     """
-    raw = content.raw
     try:
-        return Parsed(orjson.loads(raw))
-    except orjson.JSONDecodeError:
-        text, warnings = _decode(content)
-        return _tolerant(content, text, warnings, float)
+        return Parsed(orjson.loads(content.raw))
+    except orjson.JSONDecodeError as error:
+        return _tolerant(content, float, salvage=salvage, fault=error.pos)
 
 
-def parse_exactly(content: Content) -> Parsed:
+def parse_exactly(content: Content, *, salvage: bool = False) -> Parsed:
     """As `parse_json`, but slower: numbers with a fraction come as Decimal, digit by digit.
 
     19-digit microseconds with three decimals do not fit a float.
     """
-    text, warnings = _decode(content)
-    return _tolerant(content, text, warnings, Decimal)
-
-
-def _decode(content: Content) -> tuple[str, tuple[str, ...]]:
-    raw, name = content.raw, content.path.name
-    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return raw.decode("utf-16", errors="replace"), (f"'{name}' is UTF-16, not UTF-8",)
-    try:
-        return raw.decode("utf-8-sig"), ()
-    except UnicodeDecodeError as error:
-        text = raw.decode("utf-8-sig", errors="replace")
-        return text, (f"'{name}' is not UTF-8 (byte {error.start}): odd characters replaced",)
+    return _tolerant(content, Decimal, salvage=salvage, fault=None)
 
 
 def _tolerant(
-    content: Content, text: str, warnings: tuple[str, ...], number: type[float | Decimal]
+    content: Content, number: type[float | Decimal], *, salvage: bool, fault: int | None
 ) -> Parsed:
+    told = read_text(content)
     # Halves of characters are JSON but no text: nothing could store them.
-    text = _HALF_CHARACTER.sub(r"\\ufffd", text)
+    text = _HALF_CHARACTER.sub(r"\\ufffd", told.text)
     decoder = json.JSONDecoder(strict=False, parse_float=number, parse_constant=lambda _: None)
     try:
         document = decoder.decode(text)
     except RecursionError:
         raise TraceFileError(f"'{content.path}' is nested too deeply: it is no trace") from None
     except ValueError as error:
-        return _piecewise(content, text, warnings, decoder, error)
-    if not warnings and number is float and not content.raw.startswith(b"\xef\xbb\xbf"):
-        warnings = (
-            f"'{content.path.name}' has NaN, control or half characters: replaced or kept as text",
-        )
-        return Parsed(document, repaired=1, warnings=warnings)
-    return Parsed(document, repaired=len(warnings), warnings=warnings)
+        reader = _EventReader(content, replace(told, text=text), decoder, salvage=salvage)
+        return _piecewise(reader, error)
+    if not told.warnings and fault is not None and not told.marked:
+        what = "NaN, control or half characters: replaced or kept as text"
+        place = Place(content.path.name, told.byte(fault), what)
+        said = (f"'{content.path.name}' has {what}",)
+        return Parsed(document, repaired=1, warnings=said, places=(place,))
+    return Parsed(document, len(told.warnings), warnings=told.warnings, places=told.places)
 
 
-def _piecewise(
-    content: Content,
-    text: str,
-    warnings: tuple[str, ...],
-    decoder: json.JSONDecoder,
-    error: ValueError,
-) -> Parsed:
+def _piecewise(reader: _EventReader, error: ValueError) -> Parsed:
+    text, told = reader.text, reader.told
     bare = _ARRAY.match(text)
     opening = bare or _EVENTS.search(text)
     if opening is None:
-        raise TraceFileError(f"'{content.path}' is not JSON ({error}): export it again")
-    reader = _EventReader(content, text, decoder)
+        raise TraceFileError(f"'{reader.content.path}' is not JSON ({error}): export it again")
     end = reader.read(opening.end())
-    if reader.closed and not bare:
+    # The format allows a list to lack its "]": writers that may be killed never close it.
+    document: Any = reader.events
+    if not bare:
+        if not reader.closed:
+            reader.end_early(len(text))
+        tail = text[end - 1 :] if reader.closed else "]}"
         rest, mended = _load_mended(
-            content, text[: opening.end()] + text[end - 1 :], decoder, error
+            reader.content, text[: opening.end()] + tail, reader.decoder, error
         )
-        document: Any = {**rest, "traceEvents": reader.events}
+        document = {**rest, "traceEvents": reader.events}
         reader.repaired += mended
-    elif bare:
-        # The format allows a missing "]": writers that may be killed never close the list.
-        document = reader.events
-    else:
-        raise _ends_early(content, len(text.encode()))
-    said = warnings + reader.warnings(content.path.name)
-    return Parsed(document, reader.repaired, len(reader.lost), said)
+    said = told.warnings + reader.warnings()
+    places = (*told.places, *reader.places())[:MAX_PLACES]
+    return Parsed(document, reader.repaired, len(reader.skipped), said, reader.lost, places)
 
 
 class _EventReader:
     """Reads the events of a damaged list one by one; a broken one is mended or left out."""
 
-    def __init__(self, content: Content, text: str, decoder: json.JSONDecoder) -> None:
-        self.content, self.text, self.decoder = content, text, decoder
+    def __init__(
+        self, content: Content, told: Text, decoder: json.JSONDecoder, *, salvage: bool
+    ) -> None:
+        self.content, self.told, self.decoder, self.salvage = content, told, decoder, salvage
+        self.text = told.text
         self.events: list[Any] = []
-        self.lost: list[int] = []
+        self.skipped: list[int] = []
+        self.mended: list[int] = []
+        self.cut: int | None = None
         self.repaired = 0
         self.closed = False
+
+    @property
+    def lost(self) -> int:
+        """Events that had begun when the file ended: there may have been any number after it."""
+        return int(self.cut is not None)
+
+    def end_early(self, position: int) -> None:
+        """Note that the file ends inside the event at `position`; raises if that is not to be borne."""
+        if not self.salvage:
+            raise TraceFileError(
+                f"'{self.content.path}' ends inside an event at byte {self.told.byte(position)}"
+                " (interrupted export?): export it again, or keep the whole events by --salvage"
+            )
+        if self.cut is None:
+            self.cut = position
 
     def read(self, position: int) -> int:
         """Read from `position` to the end of the list; returns where it ended."""
@@ -179,21 +191,38 @@ class _EventReader:
     def _mended_event(self, position: int) -> int:
         found = _NEXT.search(self.text, position)
         if found is None:
-            raise _ends_early(self.content, len(self.text[:position].encode()))
+            self.end_early(position)
+            return len(self.text)
         try:
             self.events.append(self.decoder.decode(mend(self.text[position : found.end()])))
+            self.mended.append(position)
             self.repaired += 1
         except (ValueError, RecursionError):
-            self.lost.append(position)
+            self.skipped.append(position)
         return found.end()
 
-    def warnings(self, name: str) -> tuple[str, ...]:
-        """What to say of the mended and lost events."""
+    def warnings(self) -> tuple[str, ...]:
+        """What to say of the mended, skipped and lost events."""
+        name = self.content.path.name
         said = [f"'{name}': {self.repaired} events were mended"] if self.repaired else []
-        if self.lost:
-            where = _line_column(self.text, self.lost[0])
-            said.append(f"'{name}': {len(self.lost)} events left out, the first at {where}")
+        if self.skipped:
+            where = _line_column(self.text, self.skipped[0])
+            said.append(f"'{name}': {len(self.skipped)} events left out, the first at {where}")
+        if self.cut is not None:
+            kept, byte = len(self.events), self.told.byte(self.cut)
+            said.append(
+                f"'{name}' ends at byte {byte} before its events do: {kept} whole events kept,"
+                " 1 cut, any number missing"
+            )
         return tuple(said)
+
+    def places(self) -> tuple[Place, ...]:
+        """Where events were mended or left out, by byte, the first ones."""
+        odd = [(position, "event mended") for position in self.mended[:MAX_PLACES]]
+        odd += [(position, "event left out") for position in self.skipped[:MAX_PLACES]]
+        odd += [(self.cut, "the file ends")] if self.cut is not None else []
+        name = self.content.path.name
+        return tuple(Place(name, self.told.byte(at), what) for at, what in sorted(odd)[:MAX_PLACES])
 
 
 def mend(text: str) -> str:
@@ -230,12 +259,6 @@ def _load_mended(
         if isinstance(rest, dict):
             return rest, repairs
     raise TraceFileError(f"'{content.path}' is damaged JSON ({error}): export it again")
-
-
-def _ends_early(content: Content, offset: int) -> TraceFileError:
-    return TraceFileError(
-        f"'{content.path}' ends inside an event at byte {offset} (interrupted export?): export it again"
-    )
 
 
 def _end_of(pattern: re.Pattern[str], text: str, position: int) -> int:

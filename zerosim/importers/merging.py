@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import polars as pl
 
+from zerosim.errors import TraceFileError
 from zerosim.importers.identity import assign_ranks, name_groups, world_size
 from zerosim.importers.matching import Ties, tie
 from zerosim.importers.recording import ROWS, Recording
 from zerosim.quality import Quality
-from zerosim.trace import SAMPLES, Clock, Meta, StepWindow, Trace, make_trace
+from zerosim.trace import SAMPLES, Clock, Flag, Meta, StepWindow, Trace, flagged, make_trace
 from zerosim.units import format_ns
 
 
@@ -42,6 +44,32 @@ def merge(recordings: Sequence[Recording], name: str, warnings: Sequence[str] = 
     samples = _stacked([r.samples for r in recordings], ranks).select(list(SAMPLES))
     spans = spans.drop("sequence").with_columns(ties.collective)
     return make_trace(spans, meta, samples, {"files": [r.source for r in recordings]})
+
+
+def one_format(
+    formats: Mapping[str, list[Recording]], named: AbstractSet[str], warnings: list[str]
+) -> list[Recording]:
+    """The recordings of the format that timed most; `warnings` say what of others was left out.
+
+    Two formats tell of the same run twice. Raises TraceFileError if both were asked for by name.
+    """
+    if len(named) > 1:
+        raise TraceFileError(
+            f"the files are of several formats ({', '.join(sorted(named))}): import one format at a time"
+        )
+    chosen = max(formats, key=lambda name: (name in named, _timed(formats[name])))
+    for name, recordings in formats.items():
+        if name != chosen:
+            warnings.append(
+                f"{len(recordings)} recordings of format {name} left out beside {chosen},"
+                f" '{recordings[0].source}' first: import them by themselves"
+            )
+    return formats[chosen]
+
+
+def _timed(recordings: Sequence[Recording]) -> int:
+    work = ~flagged(Flag.UNTIMED) & (pl.col("start_ns") < pl.col("end_ns"))
+    return sum(r.spans.filter(work).height for r in recordings)
 
 
 def _stacked(frames: Sequence[pl.DataFrame], ranks: Sequence[int]) -> pl.DataFrame:

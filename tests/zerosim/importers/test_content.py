@@ -111,7 +111,7 @@ def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
         ),
         (b"PK\x03\x04rest", "a zip archive"),
         (b"SQLite format 3\x00rest", "an SQLite database (an Nsight Systems export?)"),
-        (b"x" * 257 + b"ustar", "a tar archive: unpack it"),
+        (b"x" * 257 + b"ustar", "a damaged or cut tar archive"),
         (b"\x28\xb5\x2f\xfdrest", "a Zstandard file"),
         (b'{"schema": "1.1.1", "nodes": []}', "a PyTorch execution trace (ET), not a Kineto trace"),
         (b'{"workload_graph": []}', "a Chakra trace"),

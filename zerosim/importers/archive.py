@@ -1,0 +1,227 @@
+"""Archives of traces: the members of a zip or tar, one at a time and in memory; nothing is unpacked."""
+
+from __future__ import annotations
+
+import io
+import stat
+import struct
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from gzip import BadGzipFile, GzipFile
+from pathlib import Path, PurePosixPath
+from typing import IO, Final, final
+
+from zerosim.errors import TraceFileError
+from zerosim.importers.content import (
+    MAX_BYTES,
+    Content,
+    is_archive,
+    is_gzip,
+    read_member,
+    unfolding_limit,
+)
+
+MAX_MEMBERS: Final = 4096
+MAX_DEPTH: Final = 2
+"""An archive may hold archives, but no deeper."""
+
+MAX_UNPACKED: Final = 2**36
+"""The most bytes all members of an archive may come to."""
+
+_MAX_HEADERS: Final = 2**22
+"""Bytes that a member's header, or the whole list of a zip, may take."""
+
+_CHUNK: Final = 2**20
+_ZIP: Final = b"PK"
+_ENCRYPTED: Final = 1
+_UNZIPPED_HERE: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_FAULTS: Final = (
+    *(zipfile.BadZipFile, tarfile.TarError, BadGzipFile, zlib.error, struct.error),
+    *(EOFError, ValueError, OverflowError, NotImplementedError, RuntimeError, OSError, IndexError),
+)
+"""What the readers of archives raise for damaged ones."""
+
+
+@dataclass(slots=True)
+class Allowance:
+    """What an archive, with those in it, may still come to; and what was left out of it, and why."""
+
+    nbytes: int
+    members: int
+    notes: list[str]
+
+
+def unfold(content: Content, notes: list[str]) -> Iterator[Content]:
+    """`content` itself, or the members of the archive that it is, archives in it included.
+
+    Links, encrypted members and names that lead out of the archive are left out, which `notes` then
+    says. Raises TraceFileError for a damaged archive and one with too many, too big, too deep members.
+    """
+    if not is_archive(content.raw):
+        yield content
+        return
+    size = content.file.stat().st_size if content.file else len(content.raw)
+    allowance = Allowance(unfolding_limit(size, MAX_UNPACKED), MAX_MEMBERS, notes)
+    yield from _members(content, allowance, 1)
+
+
+def _members(content: Content, allowance: Allowance, depth: int) -> Iterator[Content]:
+    if depth > MAX_DEPTH:
+        raise TraceFileError(f"'{content.path}' lies {depth} archives deep: unpack the outer ones")
+    try:
+        with _opened(content, allowance) as file:
+            read = _zipped if content.raw.startswith(_ZIP) else _tarred
+            for member in read(content.path, file, allowance):
+                if is_archive(member.raw):
+                    yield from _members(member, allowance, depth + 1)
+                else:
+                    yield member
+    except _FAULTS as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise TraceFileError(
+            f"'{content.path}' is a damaged archive ({reason}): make or copy it again"
+        ) from None
+
+
+@final
+class _Careful(io.BufferedReader):
+    """Reads an archive, but never more at a time for a header than headers need."""
+
+    headers: int = _MAX_HEADERS
+
+    def read(self, size: int | None = -1) -> bytes:
+        """At most `size` bytes; raises ValueError beyond what is left for headers."""
+        wanted = self.headers + 1 if size is None or size < 0 else size
+        if wanted > self.headers + 1:
+            raise ValueError("a header of unbelievable size")
+        found = super().read(wanted)
+        self.headers -= len(found)
+        if self.headers < 0:
+            raise ValueError("headers of unbelievable size")
+        return found
+
+
+@contextmanager
+def _opened(content: Content, allowance: Allowance) -> Iterator[_Careful]:
+    if content.file is None:
+        yield _Careful(io.BytesIO(content.raw))
+        return
+    with content.file.open("rb", buffering=0) as file:
+        zipped = is_gzip(file.read(2))
+        file.seek(0)
+        if not zipped:
+            yield _Careful(file)
+            return
+        with tempfile.TemporaryFile(buffering=0) as unzipped:
+            _unzip(content.path, file, unzipped, allowance.nbytes)
+            yield _Careful(unzipped)
+
+
+def _unzip(path: Path, zipped: IO[bytes], to: IO[bytes], limit: int) -> None:
+    written = 0
+    with GzipFile(fileobj=zipped) as file:
+        while chunk := file.read(_CHUNK):
+            written += len(chunk)
+            if written > limit:
+                raise _too_big(path, limit)
+            to.write(chunk)
+    to.seek(0)
+
+
+def _zipped(path: Path, file: _Careful, allowance: Allowance) -> Iterator[Content]:
+    with zipfile.ZipFile(file) as archive:
+        listed = archive.infolist()
+        for member in listed:
+            if member.is_dir() or _is_hidden(member.filename):
+                continue
+            if why := _outside(member.filename) or _unreadable(member):
+                _leave_out(path, member.filename, why, allowance)
+                continue
+            file.headers = MAX_UNPACKED
+            with archive.open(member) as opened:
+                yield _counted(path, member.filename, opened, allowance)
+
+
+def _tarred(path: Path, file: _Careful, allowance: Allowance) -> Iterator[Content]:
+    with tarfile.open(fileobj=file, mode="r:") as archive:
+        while True:
+            file.headers = _MAX_HEADERS
+            member = archive.next()
+            if member is None:
+                break
+            if member.isdir() or _is_hidden(member.name):
+                continue
+            if why := _outside(member.name) or _irregular(member):
+                _leave_out(path, member.name, why, allowance)
+                continue
+            file.headers = MAX_UNPACKED
+            opened = archive.extractfile(member)
+            if opened:
+                yield _counted(path, member.name, opened, allowance)
+        _check_end(path, file, archive.offset, allowance)
+
+
+def _unreadable(member: zipfile.ZipInfo) -> str:
+    if stat.S_ISLNK(member.external_attr >> 16):
+        return "it is a link"
+    if member.flag_bits & _ENCRYPTED:
+        return "it is encrypted"
+    packed_here = member.compress_type in _UNZIPPED_HERE
+    return "" if packed_here else "it is packed in an unusual way: pack it by deflate"
+
+
+def _irregular(member: tarfile.TarInfo) -> str:
+    if member.issym() or member.islnk():
+        return "it is a link"
+    return "" if member.isreg() and not member.issparse() else "it is no plain file"
+
+
+def _check_end(path: Path, file: _Careful, offset: int, allowance: Allowance) -> None:
+    # A tar ends in zeros; tarfile takes anything else for the end too.
+    file.seek(offset)
+    block = file.read(tarfile.BLOCKSIZE)
+    if block.strip(b"\0"):
+        raise ValueError(f"no header at byte {offset}")
+    if not block:
+        allowance.notes.append(f"'{path.name}' has no end mark: members may be missing")
+
+
+def _counted(path: Path, name: str, file: IO[bytes], allowance: Allowance) -> Content:
+    _count(path, allowance)
+    limit = min(MAX_BYTES, allowance.nbytes)
+    content = read_member(path / PurePosixPath(name.replace("\\", "/")), file, limit)
+    allowance.nbytes -= len(content.raw)
+    return content
+
+
+def _leave_out(path: Path, name: str, why: str, allowance: Allowance) -> None:
+    _count(path, allowance)
+    allowance.notes.append(f"'{name}' in '{path.name}' left out: {why}")
+
+
+def _count(path: Path, allowance: Allowance) -> None:
+    allowance.members -= 1
+    if allowance.members < 0:
+        raise TraceFileError(f"'{path}' has over {MAX_MEMBERS} members: give those of one run")
+    if allowance.nbytes <= 0:
+        raise _too_big(path, 0)
+
+
+def _is_hidden(name: str) -> bool:
+    last = PurePosixPath(name.replace("\\", "/")).name
+    return last.startswith(".") or name.startswith("__MACOSX/")
+
+
+def _outside(name: str) -> str:
+    pure = PurePosixPath(name.replace("\\", "/"))
+    inside = pure.parts and not pure.is_absolute() and ".." not in pure.parts and "\0" not in name
+    return "" if inside else "its name leads out of the archive"
+
+
+def _too_big(path: Path, limit: int) -> TraceFileError:
+    return TraceFileError(f"'{path}' unfolds to more than {limit} bytes: give the ranks one by one")
