@@ -1,0 +1,169 @@
+"""Nsight Systems exports (SQLite; several ranks may share one) to recordings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from zerosim.errors import TraceFileError
+from zerosim.importers.choice import Choice
+from zerosim.importers.content import SQLITE, Content
+from zerosim.importers.nsys.database import Database, open_database
+from zerosim.importers.nsys.spans import sort_marks, spans_of
+from zerosim.importers.nsys.tables import GRAPHS, KERNELS, Recorded, read_tables
+from zerosim.importers.recording import COUNTS, Recording
+from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.quality import Place, Quality
+from zerosim.trace import Flag, flagged, of_kind
+
+_EPOCH_NS: Final = 1_000_000_000_000_000_000
+"""Sep 2001: a time after this counts from the epoch, one before it from the session's start."""
+_SIZED: Final = tuple(k for k in COMMUNICATION if k is not Kind.BARRIER)
+_OURS: Final = frozenset({"StringIds", "TARGET_INFO_SESSION_START_TIME"})
+_UNKNOWN: Final = (
+    "Nsight Systems does not say which rank a process is: ranks are in order of GPU and process",
+    "Nsight Systems does not say how big collectives are, nor of which process group",
+)
+_IN_GRAPHS: Final = (
+    "CUDA graphs were recorded as a whole: what they communicate counts as computing"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What holds for all ranks of a file: `gpus` says which GPU a process calls device 0, 1, …"""
+
+    base_ns: int
+    absolute: bool
+    gpus: dict[tuple[int, int], int]
+    gpu_names: dict[int, object]
+
+    def gpu(self, pid: int, device: int) -> int:
+        """The GPU that process `pid` calls `device`; that number where the file does not say."""
+        return self.gpus.get((pid & 0xFFFFFF, device), device)
+
+
+def sniff(raw: bytes) -> bool:
+    """Whether `raw` begins like an SQLite database."""
+    return raw.startswith(SQLITE)
+
+
+def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
+    """The recordings of all ranks in one export, in order of GPU and process.
+
+    Raises TraceFileError for a damaged database and for one that is not of Nsight Systems.
+    """
+    del choice
+    with open_database(content) as database:
+        if not _OURS.intersection(database.tables):
+            raise TraceFileError(
+                f"'{content.path}' is an SQLite database, but not of Nsight Systems: "
+                "give what `nsys export --type sqlite` wrote"
+            )
+        recorded = read_tables(database)
+        session = _session(database, recorded)
+    work = recorded.work.with_columns(_main_device(recorded.work))
+    keys = work.select("pid", "main").unique().rows() or [(0, 0)]
+    keys.sort(key=lambda key: (session.gpu(*key), *key))
+    parts = [work.filter((pl.col("pid") == p) & (pl.col("main") == d)) for p, d in keys]
+    recordings = [
+        _recording(content, recorded, session, key, part)
+        for key, part in zip(keys, parts, strict=True)
+    ]
+    first = recordings[0]
+    if len(keys) > 1:
+        return (_with_file(first, content, recorded), *recordings[1:])
+    return (replace(_with_file(first, content, recorded), source=content.path.name),)
+
+
+def _session(database: Database, recorded: Recorded) -> _Session:
+    last = recorded.work["start_ns"].max()
+    already = isinstance(last, int) and last > _EPOCH_NS
+    told = database.rows("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))
+    base = next((ns for (ns,) in told if type(ns) is int and _EPOCH_NS < ns < 2**61), 0)
+    listed = list(database.rows("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId")))
+    return _Session(
+        base_ns=0 if already else base,
+        absolute=already or base > 0,
+        gpus={(p, d): g for p, d, g in listed if type(g) is int},
+        gpu_names=dict(database.rows("TARGET_INFO_GPU", ("id", "name"))),
+    )
+
+
+def _main_device(work: pl.DataFrame) -> pl.Series:
+    """Each row's device, or for one without kernels, that with most kernels of the same process."""
+    kernels = Counter(work.filter(pl.col("table") == KERNELS).select("pid", "device").rows())
+    main: dict[int, int] = {}
+    for (pid, device), _ in kernels.most_common():
+        main.setdefault(pid, device)
+    pairs = work.select("pid", "device").iter_rows()
+    devices = [d if (p, d) in kernels else main.get(p, d) for p, d in pairs]
+    return pl.Series("main", devices, dtype=pl.Int64)
+
+
+def _recording(
+    content: Content,
+    recorded: Recorded,
+    session: _Session,
+    key: tuple[int, int],
+    work: pl.DataFrame,
+) -> Recording:
+    pid, device = key
+    marks = sort_marks([m for m in recorded.marks if pid in (m.thread[0], 0)])
+    spans = spans_of(work, marks, with_launches=pid in recorded.with_launches)
+    base = session.base_ns
+    name = session.gpu_names.get(session.gpu(pid, device))
+    source = f"{content.path.name} (device {device}, process {pid & 0xFFFFFF})"
+    return Recording(
+        source=source,
+        rank=None,
+        world_size=None,
+        device=name if isinstance(name, str) else None,
+        spans=spans.with_columns(pl.col("issued_ns", "start_ns", "end_ns") + base),
+        samples=pl.DataFrame(schema=COUNTS),
+        windows=tuple(
+            replace(w, start_ns=w.start_ns + base, end_ns=w.end_ns + base) for w in marks.steps
+        ),
+        groups=(),
+        absolute=session.absolute,
+        quality=_quality(source, spans),
+    )
+
+
+def _quality(source: str, spans: pl.DataFrame) -> Quality:
+    before = spans.filter(flagged(Flag.BEFORE_WINDOW)).height
+    unsized = spans.filter(of_kind(_SIZED) & pl.col("nbytes").is_null()).height
+    untimed = spans.filter(flagged(Flag.UNTIMED)).height
+    unfinished = spans.filter(flagged(Flag.UNFINISHED)).height
+    notes = (
+        (not spans.height, "has no GPU work: record with `nsys profile --trace=cuda,nvtx`"),
+        (untimed, "has {} ops without a time"),
+        (unfinished, "has {} ops that never ended: its last step is incomplete"),
+        (before, "has {} ops launched before the recording"),
+        (unsized, "has {} collectives of unknown size"),
+    )
+    said = tuple(f"'{source}' {text.format(count)}" for count, text in notes if count)
+    return Quality(before_window=before, unsized=unsized, warnings=said, unknown=_UNKNOWN)
+
+
+def _with_file(first: Recording, content: Content, recorded: Recorded) -> Recording:
+    """`first`, which also says what was odd about the file as a whole."""
+    name, skipped = content.path.name, recorded.skipped
+    what = f"{skipped} events whose time cannot be read: left out"
+    graphs = bool((recorded.work["table"] == GRAPHS).any())
+    quality = replace(
+        first.quality,
+        events=recorded.events,
+        skipped=skipped,
+        warnings=(
+            *content.warnings,
+            *([f"'{name}' has {what}"] if skipped else []),
+            *first.quality.warnings,
+        ),
+        places=(Place(name, None, what),) if skipped else (),
+        unknown=(*first.quality.unknown, *([_IN_GRAPHS] if graphs else [])),
+    )
+    return replace(first, quality=quality)
