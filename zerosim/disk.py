@@ -1,4 +1,4 @@
-"""Directories that are there whole or not at all: written aside, flushed, put in place in one step."""
+"""Directories and files that are there whole or not at all: written aside, flushed, put in place."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import ENOENT
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 _HERE: Final = -100  # AT_FDCWD
 _EXCHANGE: Final = 2  # RENAME_EXCHANGE
+_SHOWN: Final = 60
+"""Letters of a name that the name of its scratch file repeats."""
 _TRIES: Final = 100
 """Another writer may come first; each time one of both is done."""
 
@@ -34,6 +36,26 @@ def whole_directory(path: Path) -> Iterator[Path]:
         flush(path.parent)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """An empty file beside `path`, which takes its place when the block ends without an error.
+
+    What stood there before is gone then; till then, and if anything fails, it stays. Raises OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:_SHOWN]}.", dir=path.parent)
+    scratch = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        flush(scratch)
+        scratch.chmod(0o644)
+        scratch.replace(path)
+        flush(path.parent)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def put_in_place(scratch: Path, path: Path) -> None:

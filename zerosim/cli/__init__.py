@@ -24,6 +24,7 @@ VERBS: Final[dict[str, str]] = {
     "lab": "zerosim.cli.lab",
     "extract": "zerosim.cli.extract",
     "import": "zerosim.cli.importing",
+    "export": "zerosim.cli.exporting",
     "show": "zerosim.cli.show",
     "compare": "zerosim.cli.compare",
     "replay": "zerosim.cli.replay",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.errors import TraceFileError
-from zerosim.importers import kineto, nsys
+from zerosim.importers import exported, kineto, nsys
 from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.content import Content, describe
 from zerosim.importers.identity import distinct_sources
@@ -30,6 +30,7 @@ class Importer:
 IMPORTERS: Final[Registry[Importer]] = Registry(
     "importer",
     {
+        "exported": Importer(exported.sniff, exported.parse),
         "kineto": Importer(kineto.sniff, kineto.parse),
         "nsys": Importer(nsys.sniff, nsys.parse),
     },

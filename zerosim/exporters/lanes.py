@@ -1,0 +1,30 @@
+"""Tracks on which nothing overlaps: intervals of a stream that cross each other are laid apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def lay_apart(intervals: Sequence[tuple[int, int]]) -> list[int]:
+    """For each (start, end), the first track where it lies inside or beside all that are there.
+
+    A stream that does one thing after the other, or one inside the other, needs track 0 alone.
+    """
+    order = sorted(range(len(intervals)), key=lambda i: (intervals[i][0], -intervals[i][1]))
+    tracks: list[list[int]] = []  # the ends of what is open, outermost first
+    chosen = [0] * len(intervals)
+    for i in order:
+        start, end = intervals[i]
+        chosen[i] = next(
+            (t for t, ends in enumerate(tracks) if _fits(ends, start, end)), len(tracks)
+        )
+        if chosen[i] == len(tracks):
+            tracks.append([])
+        tracks[chosen[i]].append(end)
+    return chosen
+
+
+def _fits(ends: list[int], start: int, end: int) -> bool:
+    while ends and ends[-1] <= start:
+        ends.pop()
+    return not ends or end <= ends[-1]

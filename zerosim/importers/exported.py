@@ -1,0 +1,173 @@
+"""Chrome JSON that zerosim exported: what our own columns say stands in each event's arguments."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import polars as pl
+
+from zerosim.errors import TraceFileError
+from zerosim.importers.choice import Choice
+from zerosim.importers.content import Content
+from zerosim.importers.kineto import header as heads
+from zerosim.importers.kineto.events import STEP, sort_events
+from zerosim.importers.kineto.steps import step_windows
+from zerosim.importers.kineto.times import fits_float, nanoseconds
+from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
+from zerosim.importers.recording import COUNTS, ROWS, Recording
+from zerosim.kinds import COMMUNICATION, KINDS, Kind
+from zerosim.quality import Quality
+from zerosim.trace import MAX_RANKS, SPANS, Flag, flagged, of_kind
+
+FORMAT: Final = 1
+KEY: Final = "zerosim"
+"""The key of the header and of the arguments in which the exporter writes what Kineto has no word for."""
+TOLD: Final = tuple(c for c in SPANS if c not in ("rank", "start_ns", "end_ns"))
+"""The columns that stand in the arguments; times are those of the event itself."""
+_BOUNDS: Final[dict[pl.DataType, int]] = {pl.Int32(): 2**31, pl.Int64(): 2**62, pl.UInt8(): 2**8}
+_SIZED: Final = tuple(kind for kind in COMMUNICATION if kind is not Kind.BARRIER)
+_OPTIONAL: Final = frozenset(TOLD) - {"stream", "kind", "name", "flags"}
+
+
+@dataclass(slots=True)
+class _Pile:
+    """What has been read of one rank."""
+
+    events: int = 0
+    skipped: int = 0
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    counts: list[tuple[int, str, int]] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def spans(self) -> pl.DataFrame:
+        """The rows as columns ROWS."""
+        return pl.DataFrame(self.rows, schema=ROWS)
+
+
+def sniff(raw: bytes) -> bool:
+    """Whether `raw` is a Chrome trace whose header says that it came from here."""
+    head = raw[: 2**12].lstrip(b"\xef\xbb\xbf \t\r\n")
+    return head[:1] == b"{" and f'"{KEY}"'.encode() in head and b'"origin_ns"' in head
+
+
+def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
+    """One recording a rank. Raises TraceFileError for a file that is damaged or of a newer zerosim."""
+    parsed = parse_json(content, salvage=choice.salvage)
+    header, listed = _split(content, parsed)
+    if not all(fits_float(event.get("ts")) for event in listed if isinstance(event, dict)):
+        parsed = parse_exactly(content, salvage=choice.salvage)
+        header, listed = _split(content, parsed)
+    origin = header[KEY]["origin_ns"]
+    piles: dict[int, _Pile] = defaultdict(_Pile)
+    for event in listed:
+        _sort_in(event, piles[_rank_of(event, header)], origin)
+    return tuple(_recordings(content, parsed, header, piles))
+
+
+def _rank_of(event: object, header: dict[str, Any]) -> int:
+    rank = event.get("pid") if isinstance(event, dict) else None
+    return rank if type(rank) is int and 0 <= rank < MAX_RANKS else heads.rank(header) or 0
+
+
+def _split(content: Content, parsed: Parsed) -> tuple[dict[str, Any], list[Any]]:
+    header = parsed.document if isinstance(parsed.document, dict) else {}
+    listed, own = header.get("traceEvents"), header.get(KEY)
+    if not isinstance(listed, list) or not isinstance(own, dict):
+        raise TraceFileError(f"'{content.path}' has lost its header or its events: export it again")
+    if own.get("format") != FORMAT:
+        raise TraceFileError(
+            f"'{content.path}' has format {own.get('format')!r}, not {FORMAT}: update zerosim"
+        )
+    if type(own.get("origin_ns")) is not int or abs(own["origin_ns"]) >= 2**61:
+        raise TraceFileError(f"'{content.path}' does not say when its clock began: export it again")
+    return header, listed
+
+
+def _sort_in(event: Any, pile: _Pile, origin: int) -> None:  # noqa: ANN401 - whatever a file holds
+    pile.events += 1
+    if not isinstance(event, dict):
+        pile.skipped += 1
+        return
+    own = event["args"].get(KEY) if isinstance(event.get("args"), dict) else None
+    if event.get("ph") == "X" and own is not None:
+        row = _row(event, own, origin)
+        pile.skipped += row is None
+        pile.rows += [row] if row else []
+    elif event.get("ph") == "C":
+        count = _count(event, origin)
+        pile.skipped += count is None
+        pile.counts += [count] if count else []
+    elif event.get("ph") == "X" and str(event.get("name")).startswith(STEP):
+        pile.steps.append(event)
+
+
+def _row(event: dict[str, Any], own: object, origin: int) -> dict[str, Any] | None:
+    start, length = nanoseconds(event.get("ts")), nanoseconds(event.get("dur"))
+    if start is None or length is None or length < 0 or not isinstance(own, dict):
+        return None
+    row = {column: own.get(column) for column in TOLD}
+    if row["kind"] not in KINDS or not all(_fits(c, row[c]) for c in TOLD):
+        return None
+    row["sequence"] = row.pop("collective")
+    return row | {"start_ns": origin + start, "end_ns": origin + start + length}
+
+
+def _fits(column: str, value: object) -> bool:
+    if value is None:
+        return column in _OPTIONAL
+    limit = _BOUNDS.get(SPANS[column])
+    if limit is None:
+        return isinstance(value, str)
+    return type(value) is int and (0 if column == "flags" else -limit) <= value < limit
+
+
+def _count(event: dict[str, Any], origin: int) -> tuple[int, str, int] | None:
+    moment, name, args = nanoseconds(event.get("ts")), event.get("name"), event.get("args")
+    value = next(iter(args.values()), None) if isinstance(args, dict) else None
+    if moment is None or not isinstance(name, str) or type(value) is not int:
+        return None
+    return (origin + moment, name, value) if abs(value) < 2**62 else None
+
+
+def _recordings(
+    content: Content, parsed: Parsed, header: dict[str, Any], piles: dict[int, _Pile]
+) -> Iterator[Recording]:
+    skipped = parsed.skipped + sum(pile.skipped for pile in piles.values())
+    told = sum(n for key in ("spans", "samples") if type(n := header[KEY].get(key)) is int)
+    found = sum(len(pile.rows) + len(pile.counts) for pile in piles.values())
+    said = (*content.warnings, *parsed.warnings, *_doubts(content, told, found, skipped))
+    for rank, pile in sorted(piles.items()):
+        first = rank == min(piles)
+        yield Recording(
+            source=content.path.name,
+            rank=rank,
+            world_size=heads.world_size(header),
+            device=heads.device_name(header, 0),
+            spans=pile.spans,
+            samples=pl.DataFrame(pile.counts, schema=COUNTS, orient="row"),
+            windows=step_windows(sort_events(pile.steps, header[KEY]["origin_ns"]).steps),
+            groups=heads.groups(header),
+            absolute=header[KEY].get("aligned") is True,
+            quality=Quality(
+                events=pile.events,
+                repaired=parsed.repaired if first else 0,
+                skipped=pile.skipped + (parsed.skipped if first else 0),
+                lost=max(parsed.lost, told - found - skipped) if first else 0,
+                before_window=pile.spans.filter(flagged(Flag.BEFORE_WINDOW)).height,
+                unsized=pile.spans.filter(of_kind(_SIZED) & pl.col("elements").is_null()).height,
+                warnings=said if first else (),
+                places=parsed.places if first else (),
+            ),
+        )
+
+
+def _doubts(content: Content, told: int, found: int, skipped: int) -> Iterator[str]:
+    name = content.path.name
+    if told != found:
+        yield f"'{name}' has {found} of the {told} spans and samples that its header speaks of"
+    if skipped:
+        yield f"'{name}' has {skipped} events that cannot be read: left out"
