@@ -43,6 +43,7 @@ bench: setup ## the benchmarks, with their bars
 	$(PY) benchmarks/timeline.py
 	$(PY) benchmarks/extract.py
 	$(PY) benchmarks/tracing.py
+	$(PY) benchmarks/importing.py
 
 docs: setup ## write the generated pages of docs/ anew
 	$(PY) -m pytest -q tests/docs --update-docs

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import polars as pl
@@ -14,12 +16,13 @@ from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.kineto import header as heads
 from zerosim.importers.kineto.called import called_spans
-from zerosim.importers.kineto.events import Events, sort_events
+from zerosim.importers.kineto.events import Events, InexactError, sort_events
 from zerosim.importers.kineto.facts import Facts, from_metadata
 from zerosim.importers.kineto.gloo import gloo_spans, is_gloo
 from zerosim.importers.kineto.gpu import gpu_spans
 from zerosim.importers.kineto.memory import memory_samples
 from zerosim.importers.kineto.steps import step_windows
+from zerosim.importers.kineto.stream import UnsoundError, unfold
 from zerosim.importers.kineto.times import fits_float, has_uneven_decimals
 from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
 from zerosim.importers.recording import Recording, Window
@@ -60,17 +63,13 @@ def _no_collection() -> Iterator[None]:
 
 
 def _parse(content: Content) -> Recording:
-    parsed = parse_json(content)
-    header, listed = _split(content, parsed)
-    if not all(fits_float(event.get("ts")) for event in listed if isinstance(event, dict)):
-        parsed = parse_exactly(content)
-        header, listed = _split(content, parsed)
-    events = sort_events(listed, heads.base_ns(header))
+    read = _batched(content) or _whole_tree(content)
+    header, events = read.header, read.events
     windows = step_windows(events.steps)
     device = heads.device_of(events.gpu)
     groups = _groups(header, events)
     spans = _spans(events, windows, groups)
-    quality = _quality(content, parsed, spans, events, len(listed))
+    quality = _quality(content, read, spans)
     return Recording(
         source=content.path.name,
         rank=heads.rank(header),
@@ -83,6 +82,52 @@ def _parse(content: Content) -> Recording:
         absolute=heads.is_absolute(_first(spans, windows)),
         quality=quality,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a file says of itself, its events in piles and their number, and what was mended."""
+
+    header: dict[str, Any]
+    events: Events
+    n_events: int
+    repaired: int = 0
+    skipped: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+def _batched(content: Content) -> _Read | None:
+    """A sound file, batch by batch; None if it has to be read otherwise."""
+    try:
+        try:
+            return _sorted(content.raw, exactly=False)
+        except InexactError:
+            return _sorted(content.raw, exactly=True)
+    except UnsoundError:
+        return None
+
+
+def _sorted(raw: bytes, *, exactly: bool) -> _Read:
+    sizes: list[int] = []
+
+    def sized(batches: Iterator[list[Any]]) -> Iterator[list[Any]]:
+        for batch in batches:
+            sizes.append(len(batch))
+            yield batch
+
+    header, batches = unfold(raw, exactly=exactly)
+    events = sort_events(chain.from_iterable(sized(batches)), heads.base_ns(header))
+    return _Read(header, events, sum(sizes))
+
+
+def _whole_tree(content: Content) -> _Read:
+    parsed = parse_json(content)
+    header, listed = _split(content, parsed)
+    if not all(fits_float(event.get("ts")) for event in listed if isinstance(event, dict)):
+        parsed = parse_exactly(content)
+        header, listed = _split(content, parsed)
+    events = sort_events(listed, heads.base_ns(header))
+    return _Read(header, events, len(listed), parsed.repaired, parsed.skipped, parsed.warnings)
 
 
 def _split(content: Content, parsed: Parsed) -> tuple[dict[str, Any], list[Any]]:
@@ -122,9 +167,8 @@ def _first(spans: pl.DataFrame, windows: Sequence[Window]) -> int | None:
     return min([*moments, *(w.start_ns for w in windows)], default=None)
 
 
-def _quality(
-    content: Content, parsed: Parsed, spans: pl.DataFrame, events: Events, n_events: int
-) -> Quality:
+def _quality(content: Content, read: _Read, spans: pl.DataFrame) -> Quality:
+    events, n_events = read.events, read.n_events
     unsized = spans.filter(of_kind(_SIZED) & pl.col("elements").is_null()).height
     before = _flagged(spans, Flag.BEFORE_WINDOW)
     skipped = len(events.skipped)
@@ -148,11 +192,11 @@ def _quality(
     said = tuple(f"'{name}' {text.format(count)}" for count, text in notes if count)
     return Quality(
         events=n_events,
-        repaired=parsed.repaired,
-        skipped=parsed.skipped + skipped,
+        repaired=read.repaired,
+        skipped=read.skipped + skipped,
         before_window=before,
         unsized=unsized,
-        warnings=content.warnings + parsed.warnings + said,
+        warnings=content.warnings + read.warnings + said,
     )
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from zerosim.importers.kineto.times import nanoseconds
+from zerosim.importers.kineto.times import fits_float, nanoseconds
 from zerosim.trace import Flag
 
 Thread = tuple[Any, Any]
+_Bare = tuple[Any, Any, Any, Any, Any]
+"""ts, dur, name, pid and tid of an event, as they are written."""
 
 GPU: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 LAUNCH: Final = frozenset(
@@ -19,6 +21,10 @@ LAUNCH: Final = frozenset(
     }
 )
 _OPS: Final = frozenset({"cpu_op", "operator"})
+_UNTIMED: Final = int(Flag.UNTIMED)
+_UNFINISHED: Final = int(Flag.UNFINISHED)
+_ANNOTATION: Final = "user_annotation"
+_INSTANTS: Final = ("i", "I", "n")
 _ANNOTATED: Final = (
     "Optimizer.step",
     "FSDP::",
@@ -48,7 +54,10 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The slices of a file by sort; `skipped` counts events whose time cannot be read."""
+    """The slices of a file by sort; `skipped` counts events whose time cannot be read.
+
+    `aten` and `backward` have no arguments, and stay empty where there is GPU work.
+    """
 
     gpu: list[Slice] = field(default_factory=list)
     launches: list[Slice] = field(default_factory=list)
@@ -62,75 +71,125 @@ class Events:
     skipped: list[Any] = field(default_factory=list)
 
 
+class InexactError(ValueError):
+    """A time has more digits than a float holds: the file has to be read digit by digit."""
+
+
+# Note [Millions of events]: this pass is most of an import. So piles are found by the texts that tell
+# them, and only what is needed later becomes a slice: no flows, no Python calls, and of operators those
+# that compute on the host only where no device did.
 def sort_events(events: Iterable[Any], base_ns: int) -> Events:
-    """Every event that says something about work, in its pile, in file order."""
+    """Every event that says something about work, in its pile, in file order.
+
+    Raises InexactError if a time has become a float that does not hold it.
+    """
     piles = Events()
+    sortings: dict[str, _Sorting] = {}
+    host: list[tuple[list[Slice], _Bare]] = []
     for event in events:
-        if not isinstance(event, dict):
+        if type(event) is not dict:
             piles.skipped.append(event)
             continue
-        pile = _pile_of(event, piles)
+        phase, name = event.get("ph"), event.get("name")
+        if phase == "X":
+            category = event.get("cat", "")
+            if type(category) is not str:
+                category = str(category)
+            sorting = sortings.get(category)
+            if sorting is None:
+                sorting = sortings[category] = _Sorting(category.lower(), piles)
+            pile = sorting.pile_of(name) if sorting.by_name else sorting.pile
+            category = sorting.category
+        else:
+            pile = piles.memory if phase in _INSTANTS and name == "[memory]" else None
+            category = ""
         if pile is None:
             continue
-        piece = _slice(event, base_ns)
+        get = event.get
+        bare = get("ts"), get("dur", 0), name, get("pid"), get("tid")
+        if pile is piles.aten or pile is piles.backward:
+            host.append((pile, bare))
+            continue
+        piece = _slice(bare, category, get("args"), base_ns)
         if piece is None:
             piles.skipped.append(event)
         else:
             pile.append(piece)
+    _add_host(host, piles, base_ns)
     return piles
 
 
-def _pile_of(event: dict[str, Any], piles: Events) -> list[Slice] | None:
-    phase, name = event.get("ph"), event.get("name")
-    if not isinstance(name, str):
-        name = ""
-    if phase in ("i", "I", "n"):
-        return piles.memory if name == "[memory]" else None
-    if phase != "X":
-        return None
-    category = str(event.get("cat", "")).lower()
-    if category in GPU:
-        return piles.gpu
-    if category in LAUNCH:
-        return piles.launches
-    if category == "user_annotation":
-        return piles.steps if name.startswith(STEP) else piles.annotations
-    return _op_pile(name, piles) if category in _OPS else None
+class _Sorting:
+    """Where the events of one category go: into one pile, or by their names."""
+
+    def __init__(self, category: str, piles: Events) -> None:
+        self.category, self.piles = category, piles
+        self.pile = piles.gpu if category in GPU else piles.launches if category in LAUNCH else None
+        self.by_name = category in _OPS or category == _ANNOTATION
+        self.named: dict[str, list[Slice] | None] = {}
+
+    def pile_of(self, name: object) -> list[Slice] | None:
+        """The pile of events named `name`."""
+        if type(name) is not str:
+            name = ""
+        try:
+            return self.named[name]
+        except KeyError:
+            pile = self.named[name] = self._find(name)
+            return pile
+
+    def _find(self, name: str) -> list[Slice] | None:
+        piles = self.piles
+        if name.startswith(STEP):
+            return piles.steps
+        if self.category == _ANNOTATION or name.startswith(_ANNOTATED):
+            return piles.annotations
+        if name == "record_param_comms":
+            return piles.comms
+        starts = (
+            ("aten::", piles.aten),
+            ("c10d::", piles.c10d),
+            ("autograd::engine::evaluate_function", piles.backward),
+        )
+        return next((pile for start, pile in starts if name.startswith(start)), None)
 
 
-def _op_pile(name: str, piles: Events) -> list[Slice] | None:
-    if name.startswith("aten::"):
-        return piles.aten
-    if name == "record_param_comms":
-        return piles.comms
-    if name.startswith("c10d::"):
-        return piles.c10d
-    if name.startswith("autograd::engine::evaluate_function"):
-        return piles.backward
-    if name.startswith(STEP):
-        return piles.steps
-    return piles.annotations if name.startswith(_ANNOTATED) else None
+def _add_host(host: list[tuple[list[Slice], _Bare]], piles: Events, base_ns: int) -> None:
+    if piles.gpu:
+        piles.skipped.extend(bare for _, bare in host if nanoseconds(bare[0]) is None)
+        return
+    for pile, bare in host:
+        piece = _slice(bare, "cpu_op", None, base_ns)
+        if piece is None:
+            piles.skipped.append(bare)
+        else:
+            pile.append(piece)
 
 
-def _slice(event: dict[str, Any], base_ns: int) -> Slice | None:
-    start, length = nanoseconds(event.get("ts")), nanoseconds(event.get("dur", 0))
+def _slice(bare: _Bare, category: str, args: object, base_ns: int) -> Slice | None:
+    ts, dur, name, pid, tid = bare
+    start, length = nanoseconds(ts), nanoseconds(dur)
     if start is None:
         return None
+    if type(ts) is float and not fits_float(ts):
+        raise InexactError
     flags = 0
     if length is None or length < 0:
         # -1 and the like: the profiler never saw it end.
-        length, flags = 0, int(Flag.UNFINISHED)
+        length, flags = 0, _UNFINISHED
     if start == 0:
-        flags |= int(Flag.UNTIMED)
-    args = event.get("args")
+        flags |= _UNTIMED
     begin = start + base_ns
     return Slice(
         begin,
         begin + length,
-        str(event.get("name")),
-        str(event.get("cat", "")).lower(),
-        (_plain(event.get("pid")), _plain(event.get("tid"))),
-        args if isinstance(args, dict) else {},
+        name if type(name) is str else str(name),
+        category,
+        (
+            pid if type(pid) is int or type(pid) is str else _plain(pid),
+            tid if type(tid) is int or type(tid) is str else _plain(tid),
+        ),
+        args if type(args) is dict else {},
         flags,
     )
 

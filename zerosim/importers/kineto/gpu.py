@@ -17,6 +17,8 @@ from zerosim.importers.recording import ROWS, Window
 from zerosim.kinds import COMMUNICATION, PREFIX, Kind
 from zerosim.trace import Flag, Group
 
+_UNFINISHED: Final = int(Flag.UNFINISHED)
+_UNTIMED: Final = int(Flag.UNTIMED)
 _LIBRARIES: Final = ("nccl", "rccl")
 """Words in the names of kernels that communicate."""
 
@@ -152,7 +154,7 @@ def _kind(piece: Slice, launch: Slice | None, host: _Host) -> Kind:
 
 
 def _facts(piece: Slice, launch: Slice | None, host: _Host) -> Facts | None:
-    own = piece.flags & Flag.UNFINISHED and from_metadata(_called(piece, launch, host) or {})
+    own = piece.flags & _UNFINISHED and from_metadata(_called(piece, launch, host) or {})
     if own:
         return own
     if not _communicates(piece):
@@ -192,7 +194,7 @@ def _name(piece: Slice, kind: Kind, unit: str | None) -> str:
 
 
 def _times(piece: Slice, launch: Slice | None) -> tuple[int, int, int]:
-    if not piece.flags & Flag.UNTIMED:
+    if not piece.flags & _UNTIMED:
         return piece.start, piece.end, piece.flags
     # A kernel at time 0 was never timed; it can be placed where it was launched.
     moment = launch.start if launch else piece.start

@@ -20,16 +20,16 @@ def nanoseconds(us: object) -> int | None:
 
     Decimals are read as decimals: 1.5 is 1500 ns, however few digits were written.
     """
-    if isinstance(us, bool):
-        return None
-    if isinstance(us, int):
-        ns = us * 1000
-    elif isinstance(us, float):
+    if isinstance(us, float):
         if not math.isfinite(us):
             return None
         # Apart: the product of the whole would round twice, and so be off by one now and then.
         whole = int(us)
         ns = whole * 1000 + round((us - whole) * 1000)
+    elif isinstance(us, bool):
+        return None
+    elif isinstance(us, int):
+        ns = us * 1000
     elif isinstance(us, Decimal | str):
         ns = _from_decimal(us)
     else:
