@@ -217,8 +217,10 @@ def test_odd_arguments_of_a_kernel_are_unknown(chrome: Any, tmp_path: Path, args
     assert spans["elements"].to_list()[0] is None
 
 
-def test_the_registry_names_its_formats() -> None:
-    assert list(IMPORTERS) == ["kineto"]
+def test_every_format_of_the_registry_has_its_page_in_the_docs() -> None:
+    headings = (Path(__file__).parents[3] / "docs" / "importers.md").read_text().splitlines()
+    assert "kineto" in IMPORTERS
+    assert [name for name in IMPORTERS if f"## {name}" not in headings] == []
 
 
 def test_every_imported_trace_keeps_the_rules_of_a_trace() -> None:
