@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.errors import TraceFileError
-from zerosim.importers import exported, kineto, nsys
+from zerosim.importers import exported, flight, kineto, nsys
 from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.content import Content, describe
 from zerosim.importers.identity import distinct_sources
@@ -33,6 +33,7 @@ IMPORTERS: Final[Registry[Importer]] = Registry(
         "exported": Importer(exported.sniff, exported.parse),
         "kineto": Importer(kineto.sniff, kineto.parse),
         "nsys": Importer(nsys.sniff, nsys.parse),
+        "flight-recorder": Importer(flight.sniff, flight.parse),
     },
 )
 """Asked in this order whether a file is theirs: those that look for less come later."""

@@ -66,10 +66,13 @@ def tie(spans: pl.DataFrame) -> Ties:
 
 
 def _candidates(spans: pl.DataFrame) -> pl.DataFrame:
-    unusable = Flag.BEFORE_WINDOW | Flag.UNTIMED | Flag.UNFINISHED
+    # What has no time, or no end, can be tied by its number alone.
+    usable = ~flagged(Flag.UNTIMED | Flag.UNFINISHED) | (
+        flagged(Flag.UNTIMED) & pl.col("sequence").is_not_null()
+    )
     return (
         spans.with_row_index("row")
-        .filter(of_kind(_TIED) & ~flagged(unusable))
+        .filter(of_kind(_TIED) & ~flagged(Flag.BEFORE_WINDOW) & usable)
         .select(
             pl.col("row").cast(pl.Int64),
             "rank",
@@ -153,7 +156,11 @@ def _score(reference: _Lane, lane: _Lane, shift: int) -> tuple[int, int]:
 def _apart(spans: pl.DataFrame, collective: pl.Series) -> int:
     gaps = (
         spans.with_columns(collective)
-        .filter(pl.col("collective").is_not_null() & of_kind(_ALL_WAIT))
+        .filter(
+            pl.col("collective").is_not_null()
+            & of_kind(_ALL_WAIT)
+            & ~flagged(Flag.UNTIMED | Flag.UNFINISHED)
+        )
         .group_by("collective")
         .agg(gap=pl.col("start_ns").max() - pl.col("end_ns").min())["gap"]
     )

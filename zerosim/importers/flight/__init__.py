@@ -1,0 +1,155 @@
+"""Flight recorder dumps (pickle or JSON, one a rank) to recordings: what was called, and what ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from zerosim.errors import TraceFileError
+from zerosim.importers.choice import Choice
+from zerosim.importers.content import Content
+from zerosim.importers.flight import header as heads
+from zerosim.importers.flight.calls import Call, read_calls, sequences, text
+from zerosim.importers.loose_json import Parsed, parse_json
+from zerosim.importers.pickled import is_pickle, parse_pickle
+from zerosim.importers.recording import COUNTS, ROWS, Recording
+from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.quality import Place, Quality
+from zerosim.trace import Flag, Group
+
+_MOST_ENTRIES: Final = 2**20
+_MOST_PLACES: Final = 16
+_UNTIMED: Final = (
+    "when collectives began and ended: a flight recorder notes when the host called them"
+)
+_CLOCKS: Final = "how far the clocks of the hosts are apart: there are no ends to compare"
+_LATE: Final = "exact ends: the recorder's watchdog looks every 100 ms or so, durations are exact"
+_ALONE: Final = "what was computed, and in which step: a flight recorder sees collectives alone"
+_NAMED: Final = "the rank: it is the number at the end of the file's name"
+_GLOO: Final = "reduce-scatters: Gloo carries them out as all-reduces, and notes those"
+
+
+def sniff(raw: bytes) -> bool:
+    """Whether `raw` is a dump: a pickle or JSON with process groups, and calls or their status."""
+    if not is_pickle(raw) and raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
+        return False
+    return b"pg_config" in raw and (b"entries" in raw or b"pg_status" in raw)
+
+
+def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
+    """The recording in one dump. Raises TraceFileError for a pickle that is more than plain values."""
+    parsed = Parsed(parse_pickle(content)) if is_pickle(content.raw) else parse_json(content)
+    dump = parsed.document
+    entries = dump.get("entries", []) if isinstance(dump, dict) else None
+    if not isinstance(dump, dict) or not isinstance(entries, list | tuple):
+        raise TraceFileError(
+            f"'{content.path}' has no list of entries: give a flight recorder dump"
+        )
+    if len(entries) > _MOST_ENTRIES:
+        raise TraceFileError(f"'{content.path}' has over {_MOST_ENTRIES} entries: it is no dump")
+    calls, lost = read_calls(entries, heads.completed(dump))
+    groups = heads.groups(dump, [call.group for call in calls])
+    rank = heads.rank_of(content.path.name, groups)
+    recording = Recording(
+        source=content.path.name,
+        rank=choice.rank if choice.rank is not None else rank,
+        world_size=_world(dump, groups),
+        device=None,
+        spans=_spans(calls),
+        samples=pl.DataFrame(schema=COUNTS),
+        windows=(),
+        groups=groups,
+        absolute=bool(calls),
+        quality=_quality(content, parsed, dump, calls, lost, by_name=choice.rank is None),
+    )
+    return (recording,)
+
+
+def _world(dump: dict[str, Any], groups: Sequence[Group]) -> int | None:
+    listed = dump.get("pg_config")
+    described = {
+        key: entry.get("desc")
+        for key, entry in (listed.items() if isinstance(listed, dict) else ())
+        if isinstance(entry, dict)
+    }
+    return next((g.size for g in groups if described.get(g.name) == "default_pg"), None)
+
+
+def _spans(calls: Sequence[Call]) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "stream": ["calls"] * len(calls),
+            "kind": [c.kind for c in calls],
+            "name": [c.name for c in calls],
+            "unit": None,
+            "issued_ns": [c.created_ns for c in calls],
+            "start_ns": [c.start_ns for c in calls],
+            "end_ns": [c.end_ns for c in calls],
+            "step": None,
+            "micro_batch": None,
+            "group": [c.group for c in calls],
+            "elements": [c.elements for c in calls],
+            "nbytes": [c.nbytes for c in calls],
+            "wire_bytes": None,
+            "dtype": [c.dtype for c in calls],
+            "bucket": None,
+            "flags": [int(c.flags) for c in calls],
+            "sequence": sequences(calls),
+        },
+        schema=ROWS,
+    )
+
+
+def _quality(
+    content: Content,
+    parsed: Parsed,
+    dump: dict[str, Any],
+    calls: Sequence[Call],
+    lost: Sequence[int],
+    *,
+    by_name: bool,
+) -> Quality:
+    name = content.path.name
+    version = text(dump.get("version"))
+    untimed = sum(Flag.UNTIMED in c.flags for c in calls)
+    unfinished = sum(Flag.UNFINISHED in c.flags for c in calls)
+    sized = [k for k in COMMUNICATION if k is not Kind.BARRIER]
+    unsized = sum(c.elements is None and c.kind in sized for c in calls)
+    last = calls[-1].number if calls else None
+    gone = last + 1 - len(calls) - len(lost) if last is not None else 0
+    notes = (
+        (not calls, "has no calls"),
+        (
+            not (version or "").startswith("2."),
+            f"is of version {version}, not 2: read as if it were",
+        ),
+        (gone > 0 and gone, "lacks {} earlier calls: overwritten, or ended before the dump"),
+        (unfinished, "has {} calls that never ended"),
+        (unsized, "has {} collectives of unknown size"),
+        (len(lost), "has {} entries without a name or a time: left out"),
+    )
+    unknown = (
+        (untimed, _UNTIMED),
+        (untimed and untimed == len(calls), _CLOCKS),
+        (len(calls) > untimed, _LATE),
+        (True, _ALONE),
+        (by_name, _NAMED),
+        (any(c.name.startswith("gloo:all_reduce") for c in calls), _GLOO),
+    )
+    return Quality(
+        events=len(calls) + len(lost),
+        repaired=parsed.repaired,
+        skipped=parsed.skipped + len(lost),
+        unsized=unsized,
+        warnings=(
+            *(*content.warnings, *parsed.warnings),
+            *(f"'{name}' {says.replace('{}', str(n))}" for n, says in notes if n),
+        ),
+        places=tuple(
+            Place(name, None, f"entry {i} has no name or no time: left out")
+            for i in lost[:_MOST_PLACES]
+        ),
+        unknown=tuple(says for known, says in unknown if known),
+    )
