@@ -142,14 +142,18 @@ def _quality(
         events=len(calls) + len(lost),
         repaired=parsed.repaired,
         skipped=parsed.skipped + len(lost),
+        lost=parsed.lost,
         unsized=unsized,
         warnings=(
             *(*content.warnings, *parsed.warnings),
             *(f"'{name}' {says.replace('{}', str(n))}" for n, says in notes if n),
         ),
-        places=tuple(
-            Place(name, None, f"entry {i} has no name or no time: left out")
-            for i in lost[:_MOST_PLACES]
+        places=(
+            *parsed.places,
+            *(
+                Place(name, None, f"entry {i} has no name or no time: left out")
+                for i in lost[:_MOST_PLACES]
+            ),
         ),
         unknown=tuple(says for known, says in unknown if known),
     )
