@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.errors import TraceFileError
-from zerosim.importers import exported, flight, kineto, nsys
+from zerosim.importers import chakra, exported, flight, kineto, nsys
 from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.content import Content, describe
 from zerosim.importers.identity import distinct_sources
@@ -34,6 +34,7 @@ IMPORTERS: Final[Registry[Importer]] = Registry(
         "kineto": Importer(kineto.sniff, kineto.parse),
         "nsys": Importer(nsys.sniff, nsys.parse),
         "flight-recorder": Importer(flight.sniff, flight.parse),
+        "chakra": Importer(chakra.sniff, chakra.parse),
     },
 )
 """Asked in this order whether a file is theirs: those that look for less come later."""
@@ -60,8 +61,8 @@ def read(paths: Sequence[Path], *, name: str | None = None, choice: Choice = ALL
             continue
         if found.named:
             named.add(format_)
-        parsed = IMPORTERS[format_].parse(content, choice)
-        formats.setdefault(format_, []).extend((content.path, recording) for recording in parsed)
+        if parsed := IMPORTERS[format_].parse(content, choice):
+            formats.setdefault(format_, []).extend((content.path, each) for each in parsed)
     if not formats:
         raise TraceFileError(f"no trace in '{paths[0]}': give Kineto/Chrome traces (JSON, gzip)")
     told_apart = {format_: distinct_sources(parts) for format_, parts in formats.items()}
