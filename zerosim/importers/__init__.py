@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.errors import TraceFileError
-from zerosim.importers import chakra, exported, flight, kineto, nsys
+from zerosim.importers import chakra, exported, flight, kineto, nsys, snapshot
 from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.content import Content, describe
 from zerosim.importers.identity import distinct_sources
@@ -35,6 +35,7 @@ IMPORTERS: Final[Registry[Importer]] = Registry(
         "nsys": Importer(nsys.sniff, nsys.parse),
         "flight-recorder": Importer(flight.sniff, flight.parse),
         "chakra": Importer(chakra.sniff, chakra.parse),
+        "memory-snapshot": Importer(snapshot.sniff, snapshot.parse),
     },
 )
 """Asked in this order whether a file is theirs: those that look for less come later."""

@@ -121,7 +121,7 @@ def describe(raw: bytes) -> str:
     if not raw.strip():
         return "an empty file"
     if raw[:1] == b"\x80" and raw[1:2] in b"\x02\x03\x04\x05":
-        return "a Python pickle, but no dump of a flight recorder, and others are never loaded"
+        return "a Python pickle, but no flight recorder dump or memory snapshot, and others are never loaded"
     if raw[257:262] == b"ustar":
         return "a damaged or cut tar archive"
     for magic, what in _MAGIC:

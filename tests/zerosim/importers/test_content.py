@@ -107,7 +107,7 @@ def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
         (b"  \n", "an empty file"),
         (
             pickle.dumps({"version": "2.9"}),
-            "a Python pickle, but no dump of a flight recorder, and others are never loaded",
+            "a Python pickle, but no flight recorder dump or memory snapshot, and others are never loaded",
         ),
         (b"PK\x03\x04rest", "a zip archive"),
         (b"SQLite format 3\x00rest", "an SQLite database (an Nsight Systems export?)"),

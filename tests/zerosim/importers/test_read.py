@@ -134,7 +134,7 @@ class Bomb:
 def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
     path = tmp_path / "dump_0"
     path.write_bytes(pickle.dumps(Bomb(str(tmp_path / "pwned"))))
-    with pytest.raises(TraceFileError, match="is a Python pickle, but no dump"):
+    with pytest.raises(TraceFileError, match="is a Python pickle, but no flight"):
         read([path])
     assert not (tmp_path / "pwned").exists()
 
