@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.errors import InputError
-from zerosim.exporters import chrome, tables
+from zerosim.exporters import chrome, perfetto, tables
 from zerosim.registry import Registry
 from zerosim.trace import Trace
 
@@ -30,6 +30,7 @@ EXPORTERS: Final[Registry[Exporter]] = Registry(
         "chrome": Exporter(
             "Chrome JSON as torch.profiler writes it: Perfetto, HTA, TraceLens", chrome.write
         ),
+        "perfetto": Exporter("Perfetto's own format, for ui.perfetto.dev", perfetto.write),
         "csv": Exporter("one row a span, as text", tables.write_csv),
         "parquet": Exporter("one row a span, in columns", tables.write_parquet),
     },

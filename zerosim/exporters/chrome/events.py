@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -13,6 +12,7 @@ import polars as pl
 
 from zerosim.exporters.chrome.clock import microseconds
 from zerosim.exporters.chrome.disguise import category, metadata, shown_name
+from zerosim.exporters.host import host_marks, is_launched
 from zerosim.exporters.lanes import lay_apart
 from zerosim.importers.exported import KEY, TOLD
 from zerosim.kinds import HOST_SIDE, Kind
@@ -22,8 +22,6 @@ Event = dict[str, Any]
 _STREAM: Final = re.compile(r"stream (\d{1,6})$")
 _FIRST_STREAM: Final = 7
 """The stream on which CUDA programs compute, where a run's streams bear names of their own."""
-_LAUNCH_NS: Final = 1_000
-"""How long a launch is drawn, if there is room before the next one: nobody measured it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +76,17 @@ def _numbered(streams: list[str]) -> dict[str, int]:
 def _host_events(
     own: _Rank, rows: list[Event], windows: list[StepWindow], correlation: int
 ) -> Iterator[Event]:
-    marks: list[tuple[int, int, str, str, Event]] = [
-        (w.start_ns, w.end_ns, f"ProfilerStep#{w.step}", "user_annotation", {}) for w in windows
-    ]
-    launched = [(i, row) for i, row in enumerate(rows) if _is_launched(row)]
-    moments = sorted({row["issued_ns"] for _, row in launched})
-    for i, row in launched:
-        start = row["issued_ns"]
-        following = bisect_right(moments, start)
-        room = moments[following] - start if following < len(moments) else _LAUNCH_NS
-        memory = Kind(row["kind"]) is Kind.MEMORY_OP
-        name = "cudaMemcpyAsync" if memory else "cudaLaunchKernel"
-        args = {"correlation": correlation + i}
-        marks.append((start, start + min(room, _LAUNCH_NS), name, "cuda_runtime", args))
-    lanes = lay_apart([(start, end) for start, end, *_ in marks])
+    marks = host_marks(rows, windows)
+    lanes = lay_apart([(mark.start, mark.end) for mark in marks])
     tids = _tids(own, "host", max(lanes, default=-1) + 1, None)
-    for lane, (start, end, name, kind, args) in zip(lanes, marks, strict=True):
-        yield own.event(name, kind, tids[lane], start, end, args)
-        if kind == "cuda_runtime":
-            yield _arrow(own, "s", tids[lane], start, args["correlation"])
-
-
-def _is_launched(row: Event) -> bool:
-    return row["issued_ns"] is not None and Kind(row["kind"]) not in HOST_SIDE
+    for lane, (start, end, name, row) in zip(lanes, marks, strict=True):
+        if row is None:
+            yield own.event(name, "user_annotation", tids[lane], start, end, {})
+            continue
+        identity = correlation + row
+        args = {"correlation": identity}
+        yield own.event(name, "cuda_runtime", tids[lane], start, end, args)
+        yield _arrow(own, "s", tids[lane], start, identity)
 
 
 def _stream_events(own: _Rank, rows: list[Event], correlation: int) -> Iterator[Event]:
@@ -118,7 +104,7 @@ def _stream_events(own: _Rank, rows: list[Event], correlation: int) -> Iterator[
         yield own.event(
             name, category(kind, row["name"]), tid, row["start_ns"], row["end_ns"], args
         )
-        if _is_launched(row):
+        if is_launched(row):
             yield _arrow(own, "f", tid, row["start_ns"], correlation + i)
 
 
