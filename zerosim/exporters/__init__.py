@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.errors import InputError
-from zerosim.exporters import chrome, perfetto, tables
+from zerosim.exporters import chakra, chrome, perfetto, tables
 from zerosim.registry import Registry
 from zerosim.trace import Trace
 
@@ -31,6 +31,9 @@ EXPORTERS: Final[Registry[Exporter]] = Registry(
             "Chrome JSON as torch.profiler writes it: Perfetto, HTA, TraceLens", chrome.write
         ),
         "perfetto": Exporter("Perfetto's own format, for ui.perfetto.dev", perfetto.write),
+        "chakra": Exporter(
+            "Chakra execution traces, one a rank, and comm_group.json: ASTRA-sim", chakra.write
+        ),
         "csv": Exporter("one row a span, as text", tables.write_csv),
         "parquet": Exporter("one row a span, in columns", tables.write_parquet),
     },

@@ -40,10 +40,10 @@ _INFERRED: Final = (
 
 def sniff(raw: bytes) -> bool:
     """Whether `raw` is a Chakra trace, or the comm_group.json that lies beside one."""
+    if looks_binary(raw):  # first: a message of 123 bytes begins like JSON
+        return True
     head = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if head == b"{":
-        return b'"workload_graph"' in raw or looks_like_groups(raw)
-    return looks_binary(raw)
+    return head == b"{" and (b'"workload_graph"' in raw or looks_like_groups(raw))
 
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:

@@ -26,7 +26,8 @@ def groups_of(found: ChakraFile, content: Content, told: dict[str, Any]) -> tupl
     world = told.get("world_size")
     size = world if type(world) is int else None
     groups = {g.name: g for g in (*_own(told.get("groups")), *_from_nodes(found, size))}
-    for name, ranks in _beside(content).items():
+    beside = {} if told else _beside(content)  # our own numbers are not our names
+    for name, ranks in beside.items():
         groups.setdefault(name, Group(name, len(ranks), ranks))
     return tuple(groups.values())
 

@@ -12,6 +12,7 @@ import pytest
 from zerosim.chakra_schema import NodeType
 from zerosim.errors import TraceFileError
 from zerosim.importers import read
+from zerosim.importers.chakra import sniff
 from zerosim.importers.choice import Choice
 from zerosim.trace import Flag, Trace
 
@@ -255,3 +256,16 @@ def test_a_comm_group_json_by_itself_is_no_trace(tmp_path: Path) -> None:
     path.write_text('{"3": [0, 1]}')
     with pytest.raises(TraceFileError, match="no trace in"):
         read([path])
+
+
+@pytest.mark.parametrize("size", range(1, 140))
+def test_a_file_is_told_whatever_the_length_of_its_first_message(chakra: Any, size: int) -> None:
+    trace = chakra(version="x" * size)
+    trace.node(COMP, "op", start_time_micros=1, duration_micros=1)
+    assert sniff(trace.raw())
+
+
+def test_text_is_no_chakra_file() -> None:
+    assert not any(
+        map(sniff, (b"", b"\0", b"hello", b"{}", b"[1]", b"\n\n\n", b"size count\n" * 9))
+    )
