@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.errors import TraceFileError
-from zerosim.importers import chakra, exported, flight, kineto, nsys, snapshot
+from zerosim.importers import (
+    chakra,
+    exported,
+    flight,
+    inspector,
+    kineto,
+    nccl_profiler,
+    nsys,
+    snapshot,
+)
 from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.content import Content, describe
 from zerosim.importers.identity import distinct_sources
@@ -31,7 +40,9 @@ IMPORTERS: Final[Registry[Importer]] = Registry(
     "importer",
     {
         "exported": Importer(exported.sniff, exported.parse),
+        "nccl-profiler": Importer(nccl_profiler.sniff, nccl_profiler.parse),
         "kineto": Importer(kineto.sniff, kineto.parse),
+        "inspector": Importer(inspector.sniff, inspector.parse),
         "nsys": Importer(nsys.sniff, nsys.parse),
         "flight-recorder": Importer(flight.sniff, flight.parse),
         "chakra": Importer(chakra.sniff, chakra.parse),

@@ -1,0 +1,184 @@
+"""What NCCL's profiler plugins write: Chrome events of the example plugin, or a record a line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from zerosim.errors import TraceFileError
+from zerosim.importers.choice import Choice
+from zerosim.importers.content import Content
+from zerosim.importers.json_lines import Faults, count, plain, ranks, read_records, section
+from zerosim.importers.kineto.facts import Facts, kind_of
+from zerosim.importers.kineto.times import nanoseconds
+from zerosim.importers.operations import Operation, by_rank, recordings
+from zerosim.importers.recording import Recording
+from zerosim.kinds import Kind
+from zerosim.trace import Flag
+
+_CHROME: Final = re.compile(
+    rb'"cat"\s*:\s*"(?:GROUP|COLL|P2P|PROXY|NET|GPU|KERNEL_LAUNCH|(?:GROUP|COLL|P2P)_API)"'
+)
+_LINES: Final = re.compile(rb'"type"\s*:\s*"(?:ProfilerLifecycle|ncclProfile\w+)"')
+_ASYNC: Final = re.compile(rb'"ph"\s*:\s*"[be]"')
+_WORK: Final = ("COLL", "P2P", "ncclProfileColl", "ncclProfileP2p")
+_PARTS: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER)
+_DTYPES: Final = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "char": "int8",
+    "int": "int32",
+    "float8e4m3": "float8_e4m3fn",
+    "float8e5m2": "float8_e5m2",
+}
+_UNKNOWN: Final = (
+    "NCCL's profiler plugins tell nothing of what was computed beside",
+    "NCCL's profiler plugins count times from a start of their own: ranks cannot be compared in time",
+)
+
+
+@dataclass
+class _Reading:
+    """What is known while a log is read: sizes of communicators, operations by address or id."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    calls: dict[Any, int | None] = field(default_factory=dict)
+    places: dict[Any, int] = field(default_factory=dict)
+    operations: list[Operation] = field(default_factory=list)
+
+
+def sniff(raw: bytes) -> bool:
+    """Whether `raw` begins like a log of a profiler plugin of NCCL."""
+    head = raw[: 2**16].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head[:1] == b"[":
+        return bool(_CHROME.search(head) and _ASYNC.search(head))
+    return head[:1] == b"{" and bool(_LINES.search(head))
+
+
+def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
+    """A recording for each rank in the log. Raises TraceFileError for a log that cannot be read."""
+    del choice
+    faults = Faults()
+    reading = _Reading()
+    for record in read_records(content, faults):
+        if "ph" in record:
+            _chrome(reading, record)
+        else:
+            _line(reading, record)
+    if not reading.operations:
+        raise TraceFileError(
+            f"'{content.path}' has no collective: set NCCL_PROFILE_EVENT_MASK to 4095 and record again"
+        )
+    ops = [_sized(op, reading.sizes.get(op.group)) for op in reading.operations]
+    return recordings(content, by_rank(ops), faults, absolute=False, unknown=_UNKNOWN)
+
+
+def _chrome(reading: _Reading, event: dict[str, Any]) -> None:
+    sort, moment = event.get("cat"), nanoseconds(event.get("ts"))
+    if sort not in _WORK or moment is None:
+        return
+    key = (sort, str(event.get("id")), str(event.get("pid")))
+    if event.get("ph") == "b":
+        args = section(event, "args")
+        reading.places[key] = len(reading.operations)
+        reading.operations.append(
+            _begun(
+                process=plain(event.get("pid", "")),
+                name=plain(event.get("name", "operation")),
+                group=plain(args.get("CommHash", "")),
+                moment=moment,
+                facts=(
+                    args.get("Rank"),
+                    args.get("SeqNum"),
+                    args.get("Count"),
+                    args.get("Datatype"),
+                ),
+            )
+        )
+    elif event.get("ph") == "e":
+        _ended(reading, reading.places.pop(key, None), None, moment)
+
+
+def _line(reading: _Reading, record: dict[str, Any]) -> None:
+    sort, details = record.get("type"), section(record, "details")
+    start = nanoseconds(section(record, "start").get("ts"))
+    stop = nanoseconds(section(record, "stop").get("ts"))
+    group, size = plain(record.get("commId", "")), ranks(details.get("nranks"))
+    address, parent = str(record.get("eventAddr")), str(record.get("parentObj"))
+    if size:
+        reading.sizes[group] = size
+    if start is None:
+        return
+    if sort in ("ncclProfileCollApi", "ncclProfileP2pApi"):
+        reading.calls[address] = start
+    elif sort in _WORK:
+        reading.places[address] = len(reading.operations)
+        operation = _begun(
+            process=plain(section(record, "start").get("pid", "")),
+            name=plain(details.get("func", "operation")),
+            group=group,
+            moment=start,
+            facts=(
+                record.get("rank"),
+                details.get("seq"),
+                details.get("count"),
+                details.get("dtype"),
+            ),
+        )
+        reading.operations.append(replace(operation, issued_ns=reading.calls.get(parent)))
+    elif sort == "ncclProfileKernelCh" and stop is not None:
+        _ended(reading, reading.places.get(parent), start, stop)
+
+
+def _begun(
+    process: str, name: str, group: str, moment: int, facts: tuple[object, ...]
+) -> Operation:
+    """An operation that has not run yet as far as is known; `elements` as NCCL counts them."""
+    rank, sequence, elements, dtype = facts
+    kind = kind_of(name)
+    return Operation(
+        process=("", process),
+        group=group,
+        size=None,
+        rank=ranks(rank),
+        kind=kind,
+        name=name,
+        sequence=None if kind is Kind.P2P else count(sequence),
+        elements=count(elements),
+        dtype=_dtype(dtype),
+        start_ns=moment,
+        end_ns=moment,
+        flags=int(Flag.UNTIMED),
+    )
+
+
+def _ended(reading: _Reading, place: int | None, start: int | None, stop: int) -> None:
+    """Note that the operation at `place`, or one channel of it, ran from `start` until `stop`."""
+    if place is None:
+        return
+    op = reading.operations[place]
+    begin = op.start_ns if start is None else start
+    if op.flags:
+        known = replace(op, start_ns=begin, end_ns=stop, flags=0)
+    else:
+        known = replace(op, start_ns=min(op.start_ns, begin), end_ns=max(op.end_ns, stop))
+    if known.start_ns <= known.end_ns:
+        reading.operations[place] = known
+
+
+def _sized(op: Operation, size: int | None) -> Operation:
+    """`op` with the elements and bytes of its full tensor: NCCL counts what one rank holds."""
+    elements = op.elements
+    if op.kind in _PARTS:
+        elements = None if elements is None or size is None else count(elements * size)
+    nbytes = Facts(op.kind, elements=elements, dtype=op.dtype).nbytes
+    return replace(op, size=size, elements=elements, nbytes=nbytes)
+
+
+def _dtype(name: object) -> str | None:
+    if not isinstance(name, str) or not name:
+        return None
+    short = plain(name).removeprefix("nccl").lower()
+    return _DTYPES.get(short, short)

@@ -1,0 +1,127 @@
+"""Operations of NCCL communicators, as its own logs tell of them, to recordings of ranks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from zerosim.importers.content import Content
+from zerosim.importers.json_lines import Faults
+from zerosim.importers.recording import COUNTS, ROWS, Recording
+from zerosim.kinds import Kind
+from zerosim.quality import Quality
+from zerosim.trace import Flag, Group
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation; `rank` and `size` are those of its communicator, `group` is that one's name.
+
+    Times in ns; `elements` and `nbytes` count the full tensor. Null: unknown.
+    """
+
+    process: tuple[str, str]
+    group: str
+    size: int | None
+    rank: int | None
+    kind: Kind
+    name: str
+    sequence: int | None = None
+    elements: int | None = None
+    nbytes: int | None = None
+    dtype: str | None = None
+    issued_ns: int | None = None
+    start_ns: int = 0
+    end_ns: int = 0
+    flags: int = 0
+
+
+def by_rank(operations: Sequence[Operation]) -> list[list[Operation]]:
+    """The operations of each rank: a process is one, unless it is several of one communicator."""
+    seen: dict[tuple[tuple[str, str], str], set[int | None]] = defaultdict(set)
+    for op in operations:
+        seen[op.process, op.group].add(op.rank)
+    shared = {process for (process, _), ranks in seen.items() if len(ranks) > 1}
+    ranks: dict[Any, list[Operation]] = defaultdict(list)
+    for op in operations:
+        ranks[(op.process, op.rank) if op.process in shared else op.process].append(op)
+    return list(ranks.values())
+
+
+def recordings(
+    content: Content,
+    ranks: Sequence[Sequence[Operation]],
+    faults: Faults,
+    *,
+    absolute: bool,
+    unknown: Sequence[str],
+) -> tuple[Recording, ...]:
+    """A recording of each of `ranks` (one at least); the first also tells of `faults` in the file."""
+    name = content.path.name
+    found = [_recording(name, ops, absolute, alone=len(ranks) == 1) for ops in ranks]
+    quality = replace(
+        found[0].quality,
+        events=faults.records,
+        repaired=faults.repaired,
+        skipped=faults.skipped,
+        lost=faults.lost,
+        warnings=(*content.warnings, *faults.said(name), *found[0].quality.warnings),
+        places=tuple(faults.places),
+        unknown=tuple(unknown),
+    )
+    return (replace(found[0], quality=quality), *found[1:])
+
+
+def _recording(
+    name: str,
+    ops: Sequence[Operation],
+    absolute: bool,
+    *,
+    alone: bool,
+) -> Recording:
+    sizes = {op.group: op.size for op in ops if op.size}
+    rank = _rank(ops)
+    source = name if alone else f"{name} (process {ops[0].process[1]}, rank {rank})"
+    unsized = sum(op.nbytes is None and op.kind is not Kind.BARRIER for op in ops)
+    untimed = sum(bool(op.flags & Flag.UNTIMED) for op in ops)
+    notes = (
+        (unsized, "has {} collectives of unknown size"),
+        (untimed, "has {} ops without a time"),
+    )
+    return Recording(
+        source=source,
+        rank=rank,
+        world_size=None,
+        device=None,
+        spans=_spans(ops),
+        samples=pl.DataFrame(schema=COUNTS),
+        windows=(),
+        groups=tuple(Group(group, size) for group, size in sizes.items()),
+        absolute=absolute,
+        quality=Quality(
+            unsized=unsized,
+            warnings=tuple(f"'{source}' {text.format(count)}" for count, text in notes if count),
+        ),
+    )
+
+
+def _rank(ops: Sequence[Operation]) -> int | None:
+    """The rank in the biggest communicator, which is the run's; None where two biggest disagree."""
+    biggest = max(op.size or 0 for op in ops)
+    ranks = {op.rank for op in ops if (op.size or 0) == biggest}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
+def _spans(ops: Sequence[Operation]) -> pl.DataFrame:
+    told = (
+        *("kind", "name", "issued_ns", "start_ns", "end_ns", "group", "elements", "nbytes"),
+        *("dtype", "flags", "sequence"),
+    )
+    columns: dict[str, list[Any]] = {name: [getattr(op, name) for op in ops] for name in told}
+    columns["stream"] = ["NCCL"] * len(ops)
+    nothing = [None] * len(ops)
+    return pl.DataFrame({name: columns.get(name, nothing) for name in ROWS}, schema=ROWS)
