@@ -105,7 +105,7 @@ def test_ranks_without_times_are_not_compared(tmp_path: Path) -> None:
     ],
 )
 def test_the_bandwidth_says_whether_a_size_is_of_one_rank(
-    tmp_path: Path, perf: dict[str, object], nbytes: int | None
+    tmp_path: Path, perf: dict[str, Any], nbytes: int | None
 ) -> None:
     trace = read([log(tmp_path / "log", record("ReduceScatter", size=32, **perf))])
     assert trace.spans["nbytes"].to_list() == [nbytes]
