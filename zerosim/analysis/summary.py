@@ -9,6 +9,7 @@ import polars as pl
 
 from zerosim.analysis.busy import UNKNOWN, Busy, busy_by_step, busy_whole
 from zerosim.analysis.order import issue_order
+from zerosim.analysis.report import COUNTS
 from zerosim.analysis.skew import measure_skew
 from zerosim.analysis.steps import last_complete_step, slowest_window
 from zerosim.analysis.tally import tally_collectives
@@ -44,7 +45,10 @@ def summarize(trace: Trace) -> dict[str, Any]:
         "engine": trace.meta.engine,
         "ranks": _expanded(trace, entries),
         "skew": _skew(trace, entries),
-        "quality": {**asdict(trace.meta.quality), "warnings": list(trace.meta.quality.warnings)},
+        "quality": {
+            **{name: getattr(trace.meta.quality, name) for name in COUNTS},
+            "warnings": list(trace.meta.quality.warnings),
+        },
     }
 
 

@@ -27,7 +27,7 @@ def print_rows(rows: list[tuple[str, str]]) -> None:
     """Write `name  value` lines to stdout, names aligned."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
-        sys.stdout.write(_plain(f"{name.ljust(width)}  {value}").rstrip() + "\n")
+        sys.stdout.write(plain(f"{name.ljust(width)}  {value}").rstrip() + "\n")
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -36,17 +36,18 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     widths = [max(len(row[i]) for row in every) for i in range(len(header))]
     for row in every:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(_plain(line).rstrip() + "\n")
+        sys.stdout.write(plain(line).rstrip() + "\n")
 
 
 def log(message: str) -> None:
     """Write a line for people to stderr; the middle of a very long one is left out."""
-    line = " ".join(_plain(message).split())
+    line = " ".join(plain(message).split())
     if len(line) > MAX_SENTENCE:
         line = f"{line[: MAX_SENTENCE * 3 // 4]} … {line[-MAX_SENTENCE // 4 :]}"
     sys.stderr.write(line + "\n")
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """`text` without control characters."""
     # Names come out of files of strangers, and a terminal obeys control characters.
     return _CONTROL.sub(" ", text)

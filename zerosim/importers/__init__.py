@@ -19,13 +19,16 @@ from zerosim.importers import (
     snapshot,
 )
 from zerosim.importers.choice import ALL, Choice
+from zerosim.importers.choosing import refuse_repairs, select
 from zerosim.importers.content import Content, describe
-from zerosim.importers.identity import distinct_sources
+from zerosim.importers.identity import distinct_sources, with_rank
 from zerosim.importers.merging import merge, one_format
 from zerosim.importers.places import open_all
 from zerosim.importers.recording import Recording
 from zerosim.registry import Registry
 from zerosim.trace import Trace
+
+Watch = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,16 @@ IMPORTERS: Final[Registry[Importer]] = Registry(
 """Asked in this order whether a file is theirs: those that look for less come later."""
 
 
-def read(paths: Sequence[Path], *, name: str | None = None, choice: Choice = ALL) -> Trace:
-    """The trace in `paths`: files, folders, patterns, archives.
+def read(
+    paths: Sequence[Path],
+    *,
+    name: str | None = None,
+    choice: Choice = ALL,
+    watch: Watch | None = None,
+) -> Trace:
+    """The trace in `paths`: files, folders, patterns, archives; of them, what `choice` says.
+
+    `watch` hears which file is being read, and what share of the files lies behind.
 
     Its name is `name`, else that of the only file or directory, else that of the folder of them all.
     In a folder or archive, files of unknown format are left out with a warning; so are those that tell
@@ -63,8 +74,10 @@ def read(paths: Sequence[Path], *, name: str | None = None, choice: Choice = ALL
     warnings: list[str] = []
     formats: dict[str, list[tuple[Path, Recording]]] = {}
     named: set[str] = set()
-    for found in open_all(paths, warnings):
+    for found in open_all(paths, warnings, salvage=choice.salvage):
         content = found.content
+        if watch:
+            watch(content.path.name, found.share)
         format_ = _format_of(content.raw)
         if format_ is None:
             if found.named:
@@ -78,7 +91,11 @@ def read(paths: Sequence[Path], *, name: str | None = None, choice: Choice = ALL
     if not formats:
         raise TraceFileError(f"no trace in '{paths[0]}': give Kineto/Chrome traces (JSON, gzip)")
     told_apart = {format_: distinct_sources(parts) for format_, parts in formats.items()}
-    return merge(one_format(told_apart, named, warnings), name or _name(paths), warnings)
+    recordings = with_rank(one_format(told_apart, named, warnings), choice.rank)
+    trace = merge(recordings, name or _name(paths), warnings)
+    if choice.strict:
+        refuse_repairs(trace.meta.quality)
+    return select(trace, choice)
 
 
 def _format_of(raw: bytes) -> str | None:

@@ -54,8 +54,10 @@ class Content:
     file: Path | None = None
 
 
-def read_content(path: Path, limit: int = MAX_BYTES) -> Content:
+def read_content(path: Path, limit: int = MAX_BYTES, *, salvage: bool = False) -> Content:
     """The bytes of `path`, gunzipped if they are gzip (several members are one file).
+
+    `salvage`: of a gzip that ends early, what there is.
 
     Raises TraceFileError if it cannot be read, is a damaged or cut gzip, or is over `limit` bytes.
     """
@@ -69,7 +71,8 @@ def read_content(path: Path, limit: int = MAX_BYTES) -> Content:
                 inside = _beginning(head)
                 if is_archive(inside):
                     return Content(path, inside, file=path)
-                return _unzipped(path, file, unfolding_limit(path.stat().st_size, limit))
+                limit = unfolding_limit(path.stat().st_size, limit)
+                return _unzipped(path, file, limit, salvage=salvage)
             if head.startswith(SQLITE) or is_archive(head):
                 return Content(path, head, file=path)
             return Content(path, _bounded(path, file, limit), file=path)
@@ -155,7 +158,7 @@ def _bounded(path: Path, file: IO[bytes], limit: int) -> bytes:
     return bytes(raw)
 
 
-def _unzipped(path: Path, file: IO[bytes], limit: int) -> Content:
+def _unzipped(path: Path, file: IO[bytes], limit: int, *, salvage: bool = False) -> Content:
     raw, member, rest = bytearray(), _member(), b""
     try:
         while chunk := rest or file.read(_CHUNK):
@@ -175,6 +178,10 @@ def _unzipped(path: Path, file: IO[bytes], limit: int) -> Content:
             rest = member.unused_data
     except zlib.error as error:
         raise TraceFileError(f"'{path}' is a damaged gzip file ({error}): copy it again") from None
+    if not member.eof and salvage:
+        return Content(
+            path, bytes(raw), (f"'{path.name}' is a truncated gzip file: read to its end",)
+        )
     if not member.eof:
         raise TraceFileError(f"'{path}' is a truncated gzip file: copy or export it again")
     return Content(path, bytes(raw))

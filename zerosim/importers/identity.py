@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from zerosim.errors import TraceFileError
 from zerosim.importers.recording import Recording
 from zerosim.trace import Group
 
@@ -48,6 +49,27 @@ def distinct_sources(parts: Sequence[tuple[Path, Recording]]) -> list[Recording]
         else recording
         for path, recording in parts
     ]
+
+
+def with_rank(recordings: Sequence[Recording], rank: int | None) -> list[Recording]:
+    """The recordings, the one that does not say its rank being of `rank` (None: as they are).
+
+    Raises TraceFileError unless exactly one is silent.
+    """
+    silent = [r.source for r in recordings if r.rank is None]
+    if rank is None:
+        return list(recordings)
+    if not silent:
+        raise TraceFileError(
+            f"'{recordings[0].source}' says itself that it is of rank {recordings[0].rank}:"
+            f" leave out --rank {rank}"
+        )
+    if len(silent) > 1:
+        raise TraceFileError(
+            f"--rank {rank} names one file, but '{silent[0]}' and {len(silent) - 1} more do not say"
+            " theirs: call the files rank0, rank1, …"
+        )
+    return [replace(r, rank=rank) if r.rank is None else r for r in recordings]
 
 
 def world_size(

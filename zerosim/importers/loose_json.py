@@ -117,10 +117,12 @@ def _piecewise(reader: _EventReader, error: ValueError) -> Parsed:
             reader.content, text[: opening.end()] + tail, reader.decoder, error
         )
         document = {**rest, "traceEvents": reader.events}
-        reader.repaired += mended
+        if mended:
+            at = getattr(error, "pos", 0)
+            reader.note_mended(at if not opening.end() <= at < end else end - 1)
     said = told.warnings + reader.warnings()
     places = (*told.places, *reader.places())[:MAX_PLACES]
-    return Parsed(document, reader.repaired, len(reader.skipped), said, reader.lost, places)
+    return Parsed(document, len(reader.mended), len(reader.skipped), said, reader.lost, places)
 
 
 class _EventReader:
@@ -135,7 +137,6 @@ class _EventReader:
         self.skipped: list[int] = []
         self.mended: list[int] = []
         self.cut: int | None = None
-        self.repaired = 0
         self.closed = False
 
     @property
@@ -155,14 +156,21 @@ class _EventReader:
 
     def read(self, position: int) -> int:
         """Read from `position` to the end of the list; returns where it ended."""
+        commas = 0  # are due before the next event
         while True:
-            position = _end_of(_BETWEEN, self.text, position)
+            begin, position = position, _end_of(_BETWEEN, self.text, position)
             if position >= len(self.text):
                 return position
-            if self.text[position] == "]":
-                self.closed = True
+            self.closed = self.text[position] == "]"
+            if self.text.count(",", begin, position) != (0 if self.closed else commas):
+                self.note_mended(begin)
+            if self.closed:
                 return position + 1
-            position = self._event(position)
+            position, commas = self._event(position), 1
+
+    def note_mended(self, position: int) -> None:
+        """Count what was put right at `position`."""
+        self.mended.append(position)
 
     def _event(self, position: int) -> int:
         try:
@@ -195,8 +203,7 @@ class _EventReader:
             return len(self.text)
         try:
             self.events.append(self.decoder.decode(mend(self.text[position : found.end()])))
-            self.mended.append(position)
-            self.repaired += 1
+            self.note_mended(position)
         except (ValueError, RecursionError):
             self.skipped.append(position)
         return found.end()
@@ -204,7 +211,7 @@ class _EventReader:
     def warnings(self) -> tuple[str, ...]:
         """What to say of the mended, skipped and lost events."""
         name = self.content.path.name
-        said = [f"'{name}': {self.repaired} events were mended"] if self.repaired else []
+        said = [f"'{name}': {len(self.mended)} events were mended"] if self.mended else []
         if self.skipped:
             where = _line_column(self.text, self.skipped[0])
             said.append(f"'{name}': {len(self.skipped)} events left out, the first at {where}")
@@ -218,7 +225,7 @@ class _EventReader:
 
     def places(self) -> tuple[Place, ...]:
         """Where events were mended or left out, by byte, the first ones."""
-        odd = [(position, "event mended") for position in self.mended[:MAX_PLACES]]
+        odd = [(position, "mended") for position in self.mended[:MAX_PLACES]]
         odd += [(position, "event left out") for position in self.skipped[:MAX_PLACES]]
         odd += [(self.cut, "the file ends")] if self.cut is not None else []
         name = self.content.path.name

@@ -23,24 +23,29 @@ _PATTERN: Final = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a file holds; `named`: somebody asked for it by name, so it has to be a trace."""
+    """What a file holds; `named`: somebody asked for it by name, so it has to be a trace.
+
+    `share` of the files came before it.
+    """
 
     content: Content
     named: bool
+    share: float
 
 
-def open_all(paths: Sequence[Path], notes: list[str]) -> Iterator[Found]:
+def open_all(paths: Sequence[Path], notes: list[str], *, salvage: bool = False) -> Iterator[Found]:
     """What lies at `paths`, read when it is its turn; `notes` say what was left out.
 
     A folder stands for all files in and under it (links in it are not followed), an archive for its
-    members, a pattern (`*`, `?`, `**`) for the files that match. Raises TraceFileError for a path where
+    members, a pattern (`*`, `?`, `**`) for the files that match. `salvage`: a gzip may end early. Raises TraceFileError for a path where
     nothing is, and for too many files.
     """
-    for path, named in _files(paths, notes):
-        content = read_content(path)
+    files = _files(paths, notes)
+    for done, (path, named) in enumerate(files):
+        content = read_content(path, salvage=salvage)
         single = named and not is_archive(content.raw)
         for member in unfold(content, notes):
-            yield Found(member, single)
+            yield Found(member, single, done / len(files))
 
 
 def _files(paths: Sequence[Path], notes: list[str]) -> list[tuple[Path, bool]]:

@@ -24,10 +24,11 @@ from zerosim.importers.kineto.memory import memory_samples
 from zerosim.importers.kineto.steps import step_windows
 from zerosim.importers.kineto.stream import UnsoundError, unfold
 from zerosim.importers.kineto.times import fits_float, has_uneven_decimals
+from zerosim.importers.kineto.unread import unread_places
 from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
 from zerosim.importers.recording import Recording, Window
 from zerosim.kinds import COMMUNICATION, Kind
-from zerosim.quality import Quality
+from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, Group, flagged, of_kind
 
 _SIZED: Final = tuple(k for k in COMMUNICATION if k is not Kind.BARRIER)
@@ -45,9 +46,8 @@ def sniff(raw: bytes) -> bool:
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     """The recording in one file. Raises TraceFileError for a file that cannot be read as a trace."""
-    del choice
     with _no_collection():
-        return (_parse(content),)
+        return (_parse(content, salvage=choice.salvage),)
 
 
 @contextmanager
@@ -62,8 +62,8 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _parse(content: Content) -> Recording:
-    read = _batched(content) or _whole_tree(content)
+def _parse(content: Content, *, salvage: bool) -> Recording:
+    read = _batched(content) or _whole_tree(content, salvage=salvage)
     header, events = read.header, read.events
     windows = step_windows(events.steps)
     device = heads.device_of(events.gpu)
@@ -94,6 +94,8 @@ class _Read:
     repaired: int = 0
     skipped: int = 0
     warnings: tuple[str, ...] = ()
+    lost: int = 0
+    places: tuple[Place, ...] = ()
 
 
 def _batched(content: Content) -> _Read | None:
@@ -120,14 +122,22 @@ def _sorted(raw: bytes, *, exactly: bool) -> _Read:
     return _Read(header, events, sum(sizes))
 
 
-def _whole_tree(content: Content) -> _Read:
-    parsed = parse_json(content)
+def _whole_tree(content: Content, *, salvage: bool) -> _Read:
+    parsed = parse_json(content, salvage=salvage)
     header, listed = _split(content, parsed)
     if not all(fits_float(event.get("ts")) for event in listed if isinstance(event, dict)):
-        parsed = parse_exactly(content)
+        parsed = parse_exactly(content, salvage=salvage)
         header, listed = _split(content, parsed)
-    events = sort_events(listed, heads.base_ns(header))
-    return _Read(header, events, len(listed), parsed.repaired, parsed.skipped, parsed.warnings)
+    return _Read(
+        header,
+        sort_events(listed, heads.base_ns(header)),
+        len(listed),
+        parsed.repaired,
+        parsed.skipped,
+        parsed.warnings,
+        parsed.lost,
+        parsed.places,
+    )
 
 
 def _split(content: Content, parsed: Parsed) -> tuple[dict[str, Any], list[Any]]:
@@ -196,8 +206,22 @@ def _quality(content: Content, read: _Read, spans: pl.DataFrame) -> Quality:
         skipped=read.skipped + skipped,
         before_window=before,
         unsized=unsized,
+        lost=read.lost,
         warnings=content.warnings + read.warnings + said,
+        places=read.places + unread_places(content, events.skipped),
+        unknown=_unknown(events),
     )
+
+
+def _unknown(events: Events) -> tuple[str, ...]:
+    timed = events.gpu or is_gloo(events)
+    silent = (
+        (True, "bytes on the wire: the sizes of tensors alone are written"),
+        (not timed, "durations of collectives, and what of them is exposed: no device was timed"),
+        (not events.steps, "steps: nothing marks them (no ProfilerStep)"),
+        (not events.memory, "memory: the profiler did not record it (profile_memory)"),
+    )
+    return tuple(text for is_so, text in silent if is_so)
 
 
 def _flagged(spans: pl.DataFrame, flag: Flag) -> int:

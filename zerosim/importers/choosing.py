@@ -1,0 +1,114 @@
+"""The part of a run that was asked for, and the refusal of what had to be mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import polars as pl
+
+from zerosim.errors import TraceFileError
+from zerosim.importers.choice import Choice
+from zerosim.quality import Quality
+from zerosim.trace import StepWindow, Trace, of_kind
+from zerosim.units import format_ns
+
+
+def refuse_repairs(quality: Quality) -> None:
+    """Raises TraceFileError if anything was repaired, left out or lost."""
+    odd = [
+        f"{count:,} {what}"
+        for count, what in (
+            (quality.repaired, "repaired"),
+            (quality.skipped, "left out"),
+            (quality.lost, "lost"),
+        )
+        if count
+    ]
+    if odd:
+        where = next((f", the first in '{p.source}' at byte {p.byte}" for p in quality.places), "")
+        raise TraceFileError(f"events were {', '.join(odd)}{where}: import without --strict")
+
+
+def select(trace: Trace, choice: Choice) -> Trace:
+    """What `choice` asks for of `trace`; raises TraceFileError if it asks for what is not there."""
+    if choice.ranks is not None:
+        trace = _of_ranks(trace, choice.ranks)
+    if choice.steps is not None:
+        trace = _of_steps(trace, choice.steps)
+    if choice.window is not None:
+        trace = _within(trace, choice.window)
+    if choice.kinds is None:
+        return trace
+    kinds = sorted(kind.value for kind in choice.kinds)
+    note = f"only {', '.join(kinds)} loaded: figures count nothing else"
+    return _noted(replace(trace, spans=trace.spans.filter(of_kind(choice.kinds))), note)
+
+
+def _of_ranks(trace: Trace, ranks: frozenset[int]) -> Trace:
+    absent = sorted(ranks - set(trace.ranks))
+    if absent:
+        known = ", ".join(map(str, trace.ranks)) or "none"
+        raise TraceFileError(f"no rank {absent[0]} in the files: they are of {known}")
+    chosen = pl.col("rank").is_in(sorted(ranks))
+    windows = (w for w in trace.meta.steps if w.rank in ranks)
+    return _kept(trace, chosen, chosen, windows)
+
+
+def _of_steps(trace: Trace, steps: tuple[int, int]) -> Trace:
+    first, last = steps
+    windows = tuple(w for w in trace.meta.steps if first <= w.step <= last)
+    if not windows:
+        found = sorted({w.step for w in trace.meta.steps})
+        known = f"they are {found[0]} to {found[-1]}" if found else "the files mark none"
+        raise TraceFileError(f"no steps {first} to {last}: {known}")
+    begin = {w.rank: min(v.start_ns for v in windows if v.rank == w.rank) for w in windows}
+    end = {w.rank: max(v.end_ns for v in windows if v.rank == w.rank) for w in windows}
+    bounds = pl.DataFrame(
+        {"rank": list(begin), "from": list(begin.values()), "to": list(end.values())}
+    )
+    inside = (
+        trace.samples.join(
+            bounds.cast({"rank": pl.Int32}), on="rank", how="inner", maintain_order="left"
+        )
+        .filter(pl.col("time_ns").is_between("from", "to"))
+        .drop("from", "to")
+    )
+    spans = trace.spans.filter(pl.col("step").is_between(first, last))
+    return replace(trace, spans=spans, samples=inside, meta=replace(trace.meta, steps=windows))
+
+
+def _within(trace: Trace, window: tuple[int | None, int | None]) -> Trace:
+    begin = trace.begin_ns
+    low = begin + (window[0] or 0)
+    high = None if window[1] is None else begin + window[1]
+    spans, samples = pl.col("end_ns") >= low, pl.col("time_ns") >= low
+    if high is not None:
+        spans, samples = spans & (pl.col("start_ns") <= high), samples & (pl.col("time_ns") <= high)
+    # A step that is cut has no figures.
+    whole = (
+        w for w in trace.meta.steps if w.start_ns >= low and (high is None or w.end_ns <= high)
+    )
+    chosen = _kept(trace, spans, samples, whole)
+    if trace.spans.height and not chosen.spans.height:
+        last = trace.spans["end_ns"].max()
+        lasts = format_ns(last - begin) if isinstance(last, int) else "unknown"
+        raise TraceFileError(f"nothing ran in that window: the run lasts {lasts}")
+    return chosen
+
+
+def _kept(trace: Trace, spans: pl.Expr, samples: pl.Expr, steps: Iterable[StepWindow]) -> Trace:
+    return replace(
+        trace,
+        spans=trace.spans.filter(spans),
+        samples=trace.samples.filter(samples),
+        meta=replace(trace.meta, steps=tuple(steps)),
+    )
+
+
+def _noted(trace: Trace, note: str) -> Trace:
+    quality = trace.meta.quality
+    return replace(
+        trace,
+        meta=replace(trace.meta, quality=replace(quality, warnings=(*quality.warnings, note))),
+    )

@@ -1,0 +1,33 @@
+"""Where the events lie whose time cannot be read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from zerosim.importers.content import Content
+from zerosim.importers.loose_json import MAX_PLACES
+from zerosim.quality import Place
+
+
+def unread_places(content: Content, skipped: Sequence[Any]) -> tuple[Place, ...]:
+    """The bytes of the first of the times in `skipped` (events, or tuples that begin with `ts`)."""
+    times = [_time(event) for event in islice(skipped, MAX_PLACES)]
+    places = []
+    for text in dict.fromkeys(times):
+        pattern = rb'"ts"\s*:\s*' + re.escape(text.encode(errors="replace"))
+        found = islice(re.finditer(pattern, content.raw), times.count(text))
+        what = f"time {text[:40]} cannot be read: left out"
+        places += [Place(content.path.name, match.start(), what) for match in found]
+    return tuple(places)
+
+
+def _time(event: object) -> str:
+    if isinstance(event, dict):
+        event = event.get("ts")
+    elif isinstance(event, tuple):
+        event = event[0]
+    return json.dumps(event, ensure_ascii=False, default=str)
