@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 import polars as pl
 
@@ -12,6 +13,9 @@ from zerosim.importers.choice import Choice
 from zerosim.quality import Quality
 from zerosim.trace import StepWindow, Trace, of_kind
 from zerosim.units import format_ns
+
+_LONG_AGO: Final = -(2**62)
+_LONG_HENCE: Final = 2**62
 
 
 def refuse_repairs(quality: Quality) -> None:
@@ -80,15 +84,13 @@ def _of_steps(trace: Trace, steps: tuple[int, int]) -> Trace:
 
 def _within(trace: Trace, window: tuple[int | None, int | None]) -> Trace:
     begin = trace.begin_ns
-    low = begin + (window[0] or 0)
-    high = None if window[1] is None else begin + window[1]
-    spans, samples = pl.col("end_ns") >= low, pl.col("time_ns") >= low
-    if high is not None:
-        spans, samples = spans & (pl.col("start_ns") <= high), samples & (pl.col("time_ns") <= high)
+    low, high = (bound if bound is None else begin + bound for bound in window)
+    low = _LONG_AGO if low is None else low
+    high = _LONG_HENCE if high is None else high
+    spans = (pl.col("end_ns") >= low) & (pl.col("start_ns") <= high)
+    samples = pl.col("time_ns").is_between(low, high)
     # A step that is cut has no figures.
-    whole = (
-        w for w in trace.meta.steps if w.start_ns >= low and (high is None or w.end_ns <= high)
-    )
+    whole = (w for w in trace.meta.steps if low <= w.start_ns and w.end_ns <= high)
     chosen = _kept(trace, spans, samples, whole)
     if trace.spans.height and not chosen.spans.height:
         last = trace.spans["end_ns"].max()

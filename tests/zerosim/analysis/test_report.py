@@ -1,0 +1,40 @@
+"""The report on a run's input names who is there, who is missing, and what is unknown."""
+
+from __future__ import annotations
+
+from zerosim.analysis.report import report
+from zerosim.kinds import Kind
+from zerosim.quality import Place, Quality
+from zerosim.trace import Clock, Meta, StepWindow, make_trace
+
+
+def test_ranks_steps_and_sizes_are_counted() -> None:
+    meta = Meta(
+        "r",
+        "imported",
+        8,
+        clock=Clock(aligned=False, error_ns=7, offsets_ns=((1, -3),)),
+        quality=Quality(3, places=(Place("a", 9, "odd"),), unknown=("memory",), warnings=("w",)),
+        steps=tuple(StepWindow(0, step, step, step + 1) for step in (1, 2, 5)),
+    )
+    spans = {
+        "rank": [0, 1, 2, 6],
+        "stream": ["s"] * 4,
+        "kind": [Kind.ALL_GATHER, Kind.ALL_REDUCE, Kind.BARRIER, Kind.OTHER],
+        "name": ["n"] * 4,
+        "start_ns": [0] * 4,
+        "end_ns": [1] * 4,
+        "elements": [5, None, None, None],
+    }
+    found = report(make_trace(spans, meta))
+    assert found["ranks_present"] == [[0, 2], [6, 6]]
+    assert found["ranks_missing"] == [[3, 5], [7, 7]]
+    assert found["steps"] == [[1, 2], [5, 5]]
+    assert found["collectives"] == {"sized": 1, "unsized": 1}
+    assert found["clock"] == {"aligned": False, "error_ns": 7, "offsets_ns": [[1, -3]]}
+    assert found["places"] == [{"source": "a", "byte": 9, "what": "odd"}]
+    assert (found["unknown"], found["warnings"]) == (["memory"], ["w"])
+
+
+def test_a_run_of_unknown_size_misses_nobody_for_sure() -> None:
+    assert report(make_trace({}, Meta("r", "imported", None)))["ranks_missing"] is None
