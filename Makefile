@@ -3,7 +3,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 .DEFAULT_GOAL := help
 
-.PHONY: help setup app test check fix golden bench docs accuracy ablation examples equality proof e2e
+.PHONY: help setup app test check fix fuzz golden bench docs accuracy ablation examples equality proof e2e
 
 help: ## print this list
 	@grep -E '^[a-z0-9]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 10
@@ -34,6 +34,9 @@ check: setup ## format, lint, floors, types
 fix: setup ## format, and mend what can be mended
 	$(VENV)/bin/ruff check --fix
 	$(VENV)/bin/ruff format
+
+fuzz: setup ## 20,000 damaged files of every format, at random
+	ZEROSIM_FUZZ=20000 $(PY) -m pytest -q -n 2 tests/zerosim/importers/test_fuzz.py
 
 golden: setup ## write the golden files anew
 	$(PY) -m pytest -q tests --update-golden
