@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from zerosim.errors import InputError
-from zerosim.exporters import chakra, chrome, perfetto, tables
+from zerosim.exporters import chakra, chrome, html, perfetto, tables
 from zerosim.registry import Registry
 from zerosim.trace import Trace
 
@@ -34,6 +34,7 @@ EXPORTERS: Final[Registry[Exporter]] = Registry(
         "chakra": Exporter(
             "Chakra execution traces, one a rank, and comm_group.json: ASTRA-sim", chakra.write
         ),
+        "html": Exporter("the timeline as one page that needs no server", html.write),
         "csv": Exporter("one row a span, as text", tables.write_csv),
         "parquet": Exporter("one row a span, in columns", tables.write_parquet),
     },

@@ -1,0 +1,143 @@
+"""One page with the timeline in it: a browser draws it, asks for nothing, and takes names as text."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from zerosim.errors import InputError
+from zerosim.exporters import export, html
+from zerosim.trace import Meta, Trace, make_trace
+
+HOSTILE = ("<script>alert(1)</script>", "</script><img src=x onerror=hacked()>", "<!--", "]]>")
+
+
+class Elements(HTMLParser):
+    """The elements of a page, as a browser finds them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, _: object) -> None:
+        self.found.append(tag)
+
+
+def run_of(page: str) -> Any:
+    (text,) = re.findall(r'<script type="application/json" id="run">(.*?)</script>', page)
+    return orjson.loads(text)
+
+
+def named(*names: str) -> Trace:
+    """A trace of one stream whose spans, 10 ns each, bear `names`; the run bears the first."""
+    places = range(len(names))
+    spans = {
+        "rank": [0 for _ in places],
+        "stream": [names[0] for _ in places],
+        "kind": ["forward" for _ in places],
+        "name": list(names),
+        "unit": list(names),
+        "start_ns": [10 * i for i in places],
+        "end_ns": [10 * i + 10 for i in places],
+    }
+    return make_trace(spans, Meta(name=names[0], source="imported", world_size=1))
+
+
+def page_of(trace: Trace, path: Path) -> str:
+    export(trace, "html", path)
+    return path.read_text()
+
+
+def test_the_page_holds_each_span_with_its_time(lesson: Trace, tmp_path: Path) -> None:
+    run = run_of(page_of(lesson, tmp_path / "t.html"))
+    assert (run["name"], run["source"]) == ("lesson-zero3", "simulated")
+    assert [(t["rank"], t["stream"]) for t in run["tracks"][:3]] == [
+        (0, "all_gather"),
+        (0, "compute"),
+        (0, "reduce_scatter"),
+    ]
+    assert sum(len(track["start"]) for track in run["tracks"]) == 108
+    first = run["tracks"][1]
+    mine = lesson.spans.filter(lesson.spans["stream"] == "compute")
+    assert run["words"][first["name"][0]] == "F0"
+    assert (first["start"][0], first["end"][0]) == (mine["start_ns"][0], mine["end_ns"][0])
+
+
+def test_what_crosses_lies_on_a_row_beside_it(odd: Trace, tmp_path: Path) -> None:
+    run = run_of(page_of(odd, tmp_path / "t.html"))
+    names = [track["stream"] for track in run["tracks"]]
+    assert names == ["stream 20", "stream 20 (2)", "host", "stream 7"]
+
+
+def test_names_never_become_elements(tmp_path: Path) -> None:
+    page = page_of(named(*HOSTILE), tmp_path / "t.html")
+    plain = page_of(named("a", "b", "c", "d"), tmp_path / "plain.html")
+    assert Elements(page).found == Elements(plain).found
+    assert run_of(page)["words"] == list(HOSTILE)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", page)
+
+
+def test_the_page_asks_for_nothing(lesson: Trace, tmp_path: Path) -> None:
+    page = page_of(lesson, tmp_path / "t.html")
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?://|src=|@import|url\(|fetch\(", page)
+
+
+def test_a_run_of_nothing_or_of_too_much_is_refused(
+    lesson: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = make_trace({}, Meta(name="idle", source="simulated", world_size=1))
+    with pytest.raises(InputError, match="'idle' has no spans"):
+        export(empty, "html", tmp_path / "t.html")
+    monkeypatch.setattr(html, "MAX_SPANS", 107)
+    with pytest.raises(InputError, match="has 108 spans, over 107: export it --to perfetto"):
+        export(lesson, "html", tmp_path / "t.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module", name="browser")
+def _browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no chromium on this machine")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.mark.e2e
+def test_a_browser_draws_it_and_says_what_is_under_the_pointer(
+    browser: Any, tmp_path: Path
+) -> None:
+    page_of(named(*HOSTILE), tmp_path / "t.html")
+    page = browser.new_page(viewport={"width": 900, "height": 400})
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: said.append(dialog.message))
+    page.goto((tmp_path / "t.html").as_uri())
+    assert page.title() == HOSTILE[0]
+    assert page.evaluate("zsPage.view()") == [0, 40]
+    top = page.locator("canvas").bounding_box()["y"] + 38
+    page.mouse.move(page.evaluate("zsPage.place(15)"), top)
+    assert page.locator("#tip").inner_text().splitlines() == [
+        HOSTILE[1],
+        f"forward of {HOSTILE[1]}",
+        "took 10 ns",
+        "from 10 ns",
+    ]
+    page.keyboard.press("w")
+    assert page.evaluate("zsPage.view()") == [8, 32]
+    page.get_by_role("button", name="Whole run").click()
+    assert page.evaluate("zsPage.view()") == [0, 40]
+    assert said == []
