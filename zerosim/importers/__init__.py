@@ -10,6 +10,7 @@ from typing import Final
 from zerosim.errors import TraceFileError
 from zerosim.importers import (
     chakra,
+    execution,
     exported,
     flight,
     inspector,
@@ -50,6 +51,7 @@ IMPORTERS: Final[Registry[Importer]] = Registry(
         "flight-recorder": Importer(flight.sniff, flight.parse),
         "chakra": Importer(chakra.sniff, chakra.parse),
         "memory-snapshot": Importer(snapshot.sniff, snapshot.parse),
+        "execution-trace": Importer(execution.sniff, execution.parse),
     },
 )
 """Asked in this order whether a file is theirs: those that look for less come later."""

@@ -93,7 +93,8 @@ def test_each_device_with_a_history_is_a_recording() -> None:
 
 
 def test_without_a_history_nothing_is_sampled_and_that_is_said() -> None:
-    for traces in ([], [[]], [[], []]):
+    histories: tuple[list[list[Any]], ...] = ([], [[]], [[], []])
+    for traces in histories:
         (found,) = recordings(taken(device_traces=traces))
         assert (found.samples.height, found.spans.height) == (0, 0)
         assert "has no history" in found.quality.warnings[0]

@@ -1,0 +1,199 @@
+"""PyTorch execution traces (one a rank) to recordings: what was called, in which order, how big."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+import polars as pl
+
+from zerosim.errors import TraceFileError
+from zerosim.importers.choice import Choice
+from zerosim.importers.content import Content
+from zerosim.importers.execution.calls import Op, ops, sequences
+from zerosim.importers.execution.nodes import Node, read_nodes, whole
+from zerosim.importers.kineto.facts import ranks_of
+from zerosim.importers.loose_json import Parsed, parse_json
+from zerosim.importers.recording import COUNTS, ROWS, Recording
+from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.quality import Place, Quality
+from zerosim.trace import MAX_RANKS, Flag, Group
+from zerosim.units import NS_PER_US
+
+_INIT: Final = "## process_group:init ##"
+_MOST_GROUPS: Final = 2**16
+_MOST_MEMBERS: Final = 2**22
+_MOST_PLACES: Final = 16
+_UNTIMED: Final = (
+    "when anything ran and how long: an execution trace tells the order of calls alone"
+)
+_RANK: Final = "the rank: it is this rank's place in the largest group that it names"
+
+_ADDRESSES: Final = "the ranks of groups that are called by number alone"
+
+
+def sniff(raw: bytes) -> bool:
+    """Whether `raw` is a JSON object with a schema and nodes."""
+    if raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
+        return False
+    return b'"nodes"' in raw and b'"schema"' in raw
+
+
+def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
+    """The recording in one file. Raises TraceFileError for what is no execution trace."""
+    parsed = parse_json(content)
+    document = parsed.document
+    listed = document.get("nodes") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(listed, list):
+        raise TraceFileError(f"'{content.path}' has no list of nodes: give an execution trace")
+    nodes, lost = read_nodes(listed)
+    made, described = _groups(nodes)
+    found = ops(nodes, made[0].name if len(made) == 1 else None)
+    groups = (*made, *_called(found, described))
+    begin = (whole(document.get("start_ts")) or 0) % 2**52 * NS_PER_US
+    place = _place(found, described)
+    recording = Recording(
+        source=content.path.name,
+        rank=choice.rank if choice.rank is not None else place,
+        world_size=next((g.size for g in made if described[g.name] == "default_pg"), None),
+        device=None,
+        spans=_spans(found, begin),
+        samples=pl.DataFrame(schema=COUNTS),
+        windows=(),
+        groups=groups,
+        absolute=False,
+        quality=_quality(
+            content,
+            parsed,
+            nodes,
+            lost,
+            found,
+            unknown=(
+                _UNTIMED,
+                *((_RANK,) if place is not None and choice.rank is None else ()),
+                *((_ADDRESSES,) if len(groups) > len(made) else ()),
+            ),
+        ),
+    )
+    return (recording,)
+
+
+def _groups(nodes: Sequence[Node]) -> tuple[tuple[Group, ...], dict[str, str]]:
+    """The process groups that were made, and what each is for."""
+    found: dict[str, Group] = {}
+    described: dict[str, str] = {}
+    members = 0
+    for entry in (e for node in nodes if node.name == _INIT for e in _listed(node)):
+        name, size = entry.get("pg_name"), whole(entry.get("group_size"))
+        ranks = ranks_of(entry.get("ranks"))
+        size = size or (len(ranks) if ranks else None)
+        if not isinstance(name, str) or not size or size > MAX_RANKS or len(found) >= _MOST_GROUPS:
+            continue
+        if entry.get("ranks") == [] and size <= _MOST_GROUPS:
+            ranks = tuple(range(size))  # an empty list means all
+        members += len(ranks or ())
+        fits = ranks and len(set(ranks)) == size and max(ranks) < MAX_RANKS
+        found[name] = Group(name, size, ranks if fits and members <= _MOST_MEMBERS else None)
+        described[name] = str(entry.get("pg_desc", ""))
+    return tuple(found.values()), described
+
+
+def _called(found: Sequence[Op], known: dict[str, str]) -> list[Group]:
+    """The groups that are called but were not made: their size is known, their ranks are not."""
+    called: dict[str, Group] = {}
+    for op in found:
+        name, size = op.facts.group, op.facts.group_size
+        if name and size and name not in known and size <= MAX_RANKS and len(called) < _MOST_GROUPS:
+            called.setdefault(name, Group(name, size))
+    return list(called.values())
+
+
+def _listed(node: Node) -> list[dict[str, Any]]:
+    written = node.inputs[0] if node.inputs else None
+    try:
+        listed = orjson.loads(written) if isinstance(written, str) else []
+    except orjson.JSONDecodeError:
+        return []
+    return [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
+
+
+def _place(found: Sequence[Op], described: dict[str, str]) -> int | None:
+    """This rank's place in the default group, or in the largest one if none is called so."""
+    told = [op for op in found if op.place is not None and op.facts.group_size]
+    default = [op for op in told if described.get(op.facts.group or "") == "default_pg"]
+    largest = max((op.facts.group_size or 0 for op in told), default=0)
+    chosen = default or [op for op in told if op.facts.group_size == largest]
+    places = {op.place for op in chosen}
+    place = places.pop() if len(places) == 1 else None
+    return place if place is not None and place < largest <= MAX_RANKS else None
+
+
+def _spans(found: Sequence[Op], begin: int) -> pl.DataFrame:
+    told = [op.facts for op in found]
+    moments = [begin] * len(found)
+    return pl.DataFrame(
+        {
+            "stream": ["host" if f.kind is Kind.HOST else "calls" for f in told],
+            "kind": [f.kind for f in told],
+            "name": [op.name for op in found],
+            "unit": [op.unit for op in found],
+            "issued_ns": None,
+            "start_ns": moments,
+            "end_ns": moments,
+            "step": [op.step for op in found],
+            "micro_batch": None,
+            "group": [f.group for f in told],
+            "elements": [f.elements for f in told],
+            "nbytes": [_fitting(f.nbytes) for f in told],
+            "wire_bytes": None,
+            "dtype": [f.dtype for f in told],
+            "bucket": None,
+            "flags": [int(Flag.UNTIMED)] * len(found),
+            "sequence": sequences(found),
+        },
+        schema=ROWS,
+    )
+
+
+def _fitting(nbytes: int | None) -> int | None:
+    return nbytes if nbytes is not None and nbytes < 2**62 else None
+
+
+def _quality(
+    content: Content,
+    parsed: Parsed,
+    nodes: Sequence[Node],
+    lost: Sequence[int],
+    found: Sequence[Op],
+    *,
+    unknown: tuple[str, ...],
+) -> Quality:
+    name = content.path.name
+    sized = [k for k in COMMUNICATION if k is not Kind.BARRIER]
+    unsized = sum(op.facts.elements is None and op.facts.kind in sized for op in found)
+    twice = len(nodes) - len({node.id for node in nodes})
+    linked = sum("stream" in node.attrs and "ts" in node.attrs for node in nodes)
+    notes = (
+        (not found, "has no collectives and no ops"),
+        (unsized, "has {} collectives of unknown size"),
+        (twice, "has {} nodes that bear the number of another"),
+        (linked, "has {} device ops linked from elsewhere: their times are not read"),
+        (len(lost), "has {} nodes without a number or a name: left out"),
+    )
+    return Quality(
+        events=len(nodes) + len(lost) + parsed.skipped,
+        repaired=parsed.repaired,
+        skipped=parsed.skipped + len(lost),
+        lost=parsed.lost,
+        unsized=unsized,
+        warnings=(
+            *(*content.warnings, *parsed.warnings),
+            *(f"'{name}' {says.replace('{}', str(n))}" for n, says in notes if n),
+        ),
+        places=(
+            *parsed.places,
+            *(Place(name, None, f"node {i} has no number or name") for i in lost[:_MOST_PLACES]),
+        ),
+        unknown=unknown,
+    )

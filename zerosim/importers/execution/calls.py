@@ -1,0 +1,169 @@
+"""What an execution trace tells of collectives and of the ops between them, in order of call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from zerosim.importers.execution.nodes import Node, dtype, elements, whole
+from zerosim.importers.kineto.facts import Facts, dtype_of, kind_of
+from zerosim.importers.kineto.marks import unit_of
+from zerosim.kinds import Kind
+
+COMMS: Final = "record_param_comms"
+_CALL: Final = "c10d::"
+_STEP: Final = "ProfilerStep#"
+_INPUT_IS_SECOND: Final = (Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.SCATTER)
+_OUTPUT_IS_FULL: Final = (Kind.ALL_GATHER, Kind.GATHER)
+_MOST_DIGITS: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row to be; `place` is the rank within the group, where the call says it."""
+
+    name: str
+    unit: str | None
+    step: int | None
+    facts: Facts
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What holds within a node: the step, the unit, and whether an op of a row is open already."""
+
+    step: int | None = None
+    unit: str | None = None
+    covered: bool = False
+
+
+# Note [Who calls]: NCCL notes each call as `record_param_comms` below the call `c10d::…`; Gloo notes
+# the call alone. So a `c10d::` node counts where no such note is below it.
+
+
+def ops(nodes: Sequence[Node], only_group: str | None) -> list[Op]:
+    """Collectives and the outermost aten ops, in order of call. See Note [Who calls].
+
+    `only_group`: the name of the group that calls without one belong to, if there is but one.
+    """
+    noted = _above(nodes, lambda node: node.name == COMMS)
+    calling = _above(nodes, lambda node: node.name == COMMS or node.name.startswith(_CALL))
+    around: dict[int, _Around] = {}
+    found = []
+    for node in nodes:
+        outer = around.get(node.parent, _Around())
+        step = _step(node.name) if node.name.startswith(_STEP) else outer.step
+        unit = unit_of(node.name) or outer.unit
+        op = None if outer.covered else _op(node, noted, calling, only_group)
+        if op is not None:
+            found.append(Op(node.name if op[0].kind is Kind.HOST else op[2], unit, step, *op[:2]))
+        around[node.id] = _Around(step, unit, outer.covered or op is not None)
+    return found
+
+
+def sequences(found: Sequence[Op]) -> list[int | None]:
+    """The number of each collective within its group; None for those that share one, or have none."""
+    keys = [(op.facts.group, op.facts.sequence) for op in found]
+    seen = Counter(key for key in keys if key[1] is not None)
+    return [key[1] if seen[key] == 1 else None for key in keys]
+
+
+def _above(nodes: Sequence[Node], wanted: Callable[[Node], bool]) -> set[int]:
+    """The ids of all that have a `wanted` node below them."""
+    parents = {node.id: node.parent for node in nodes}
+    found: set[int] = set()
+    for node in nodes:
+        above = node.parent if wanted(node) else None
+        while above is not None and above not in found:
+            found.add(above)
+            above = parents.get(above)
+    return found
+
+
+def _op(
+    node: Node, noted: set[int], calling: set[int], only_group: str | None
+) -> tuple[Facts, int | None, str] | None:
+    if node.name == COMMS:
+        return _from_note(node)
+    if node.name.startswith(_CALL) and node.id not in noted:
+        facts = _from_call(node, only_group)
+        return (facts, None, node.name) if facts else None
+    if node.name.startswith("aten::") and node.id not in calling:
+        return Facts(Kind.HOST), None, node.name
+    return None
+
+
+def _from_note(node: Node) -> tuple[Facts, int | None, str] | None:
+    values = node.inputs
+    place = next((i for i, value in enumerate(values) if isinstance(value, str)), None)
+    name = node.attrs.get("collective_name", values[place] if place is not None else None)
+    if not isinstance(name, str) or name in ("wait", "init"):
+        return None
+    kind = kind_of(name)
+    before = values[:place] if place is not None else []
+    # The root stands there for a broadcast, a reduce, a gather or a scatter.
+    mutual = kind in (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL)
+    facts = Facts(
+        kind=kind,
+        group=_group(node, before),
+        group_size=whole(node.attrs.get("pg_size", values[-1] if values else None)),
+        elements=_noted_elements(node, kind),
+        dtype=dtype_of(node.attrs.get("dtype")) or dtype(node.input_types, 0),
+        sequence=_sequence(node.attrs.get("seq"), before),
+    )
+    return facts, whole(before[-1]) if mutual and before else None, name
+
+
+def _group(node: Node, before: Sequence[Any]) -> str | None:
+    named = node.attrs.get("pg_name")
+    if isinstance(named, str) and named:
+        return named
+    for value in before:
+        if isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value):  # noqa: PLR2004 - a name and what it is for
+            return value[0] or None
+    numbers = [value for value in before if type(value) is int]
+    return str(numbers[-2]) if len(numbers) > 2 else None  # noqa: PLR2004 - request, group, rank
+
+
+def _sequence(attribute: object, before: Sequence[Any]) -> int | None:
+    for value in (attribute, *before):
+        first = value[0] if isinstance(value, list) and len(value) == 2 else value  # noqa: PLR2004 - a number and whether it is of point to point
+        if type(first) is int:
+            return whole(first)
+    return None
+
+
+def _noted_elements(node: Node, kind: Kind) -> int | None:
+    if kind is Kind.BARRIER:
+        return None
+    full = "out_msg_nelems" if kind in _OUTPUT_IS_FULL else "in_msg_nelems"
+    if full in node.attrs:
+        return whole(node.attrs[full])
+    values = node.outputs if kind in _OUTPUT_IS_FULL else node.inputs
+    return elements(values[0]) if values else None
+
+
+def _from_call(node: Node, only_group: str | None) -> Facts | None:
+    kind = kind_of(node.name.removeprefix(_CALL))
+    if kind is Kind.COLLECTIVE:
+        return None
+    index = 1 if kind in _INPUT_IS_SECOND else 0
+    sized = kind is not Kind.BARRIER and index < len(node.inputs)
+    return Facts(
+        kind=kind,
+        group=only_group,
+        elements=elements(node.inputs[index]) if sized else None,
+        dtype=dtype(node.input_types, index) if sized else None,
+    )
+
+
+def _step(name: str) -> int | None:
+    number = name.removeprefix(_STEP)
+    return (
+        int(number)
+        if number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
+        else None
+    )
