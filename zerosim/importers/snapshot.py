@@ -59,6 +59,7 @@ def sniff(raw: bytes) -> bool:
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     """A recording for each device with a history. Raises TraceFileError for what is no snapshot."""
+    del choice
     document = parse_pickle(content)
     traces = document.get("device_traces") if isinstance(document, dict) else None
     segments = document.get("segments") if isinstance(document, dict) else None
@@ -68,19 +69,17 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         raise TraceFileError(f"'{content.path}' has {len(traces)} devices: it is no snapshot")
     used = [device for device, trace in enumerate(traces) if isinstance(trace, list) and trace]
     return tuple(
-        _recording(content, choice, device, traces[device] if traces else [], segments)
+        _recording(content, device, traces[device] if traces else [], segments)
         for device in used or [0]
     )
 
 
-def _recording(
-    content: Content, choice: Choice, device: int, trace: list[Any], segments: list[Any]
-) -> Recording:
+def _recording(content: Content, device: int, trace: list[Any], segments: list[Any]) -> Recording:
     events, lost = _events(trace)
     samples, short = _samples(content, events, _held(segments, device))
     return Recording(
         source=content.path.name,
-        rank=choice.rank,
+        rank=None,
         world_size=None,
         device=None,
         spans=_history(events),

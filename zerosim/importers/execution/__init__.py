@@ -55,7 +55,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     place = _place(found, described)
     recording = Recording(
         source=content.path.name,
-        rank=choice.rank if choice.rank is not None else place,
+        rank=None if choice.rank is not None else place,  # whoever gives the rank is believed
         world_size=next((g.size for g in made if described[g.name] == "default_pg"), None),
         device=None,
         spans=_spans(found, begin),

@@ -54,7 +54,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     rank = heads.rank_of(content.path.name, groups)
     recording = Recording(
         source=content.path.name,
-        rank=choice.rank if choice.rank is not None else rank,
+        rank=None if choice.rank is not None else rank,  # whoever gives the rank is believed
         world_size=_world(dump, groups),
         device=None,
         spans=_spans(calls),

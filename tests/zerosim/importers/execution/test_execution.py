@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zerosim.errors import TraceFileError
-from zerosim.importers import execution
+from zerosim.importers import execution, read
 from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.content import Content
 from zerosim.importers.execution.calls import COMMS
@@ -152,7 +152,13 @@ def test_units_and_steps_are_those_of_the_marks_around() -> None:
 
 def test_the_root_of_a_broadcast_is_no_rank() -> None:
     assert recording(note(7, "broadcast")).rank is None
-    assert recording(note(7), choice=Choice(rank=9)).rank == 9
+
+
+def test_whoever_gives_the_rank_is_believed(tmp_path: Path) -> None:
+    path = tmp_path / "et_0.json"
+    path.write_text(json.dumps({"schema": "1.1.0", "nodes": [note(7)]}))
+    assert read([path]).ranks == (1,)
+    assert read([path], choice=Choice(rank=9)).ranks == (9,)
 
 
 def test_numbers_that_two_calls_share_tie_neither() -> None:
