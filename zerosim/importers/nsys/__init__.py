@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,21 +11,27 @@ import polars as pl
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import SQLITE, Content
+from zerosim.importers.kineto.events import Slice
 from zerosim.importers.nsys.database import Database, open_database
-from zerosim.importers.nsys.spans import sort_marks, spans_of
+from zerosim.importers.nsys.spans import Marks, sort_marks, spans_of
 from zerosim.importers.nsys.tables import GRAPHS, KERNELS, Recorded, read_tables
 from zerosim.importers.recording import COUNTS, Recording
 from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, flagged, of_kind
 
+MAX_RANKS: Final = 4096
+"""A file with more is damaged or hostile."""
 _EPOCH_NS: Final = 1_000_000_000_000_000_000
 """Sep 2001: a time after this counts from the epoch, one before it from the session's start."""
 _SIZED: Final = tuple(k for k in COMMUNICATION if k is not Kind.BARRIER)
 _OURS: Final = frozenset({"StringIds", "TARGET_INFO_SESSION_START_TIME"})
-_UNKNOWN: Final = (
-    "Nsight Systems does not say which rank a process is: ranks are in order of GPU and process",
-    "Nsight Systems does not say how big collectives are, nor of which process group",
+_NO_RANK: Final = (
+    "Nsight Systems does not say which rank a process is: ranks are in order of GPU and process"
+)
+_NO_SIZE: Final = (
+    "this Nsight Systems export does not say how big all collectives are, nor of which process group: "
+    "only NCCL's payloads do (nsys export --include-blobs true)"
 )
 _IN_GRAPHS: Final = (
     "CUDA graphs were recorded as a whole: what they communicate counts as computing"
@@ -68,10 +74,26 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     work = recorded.work.with_columns(_main_device(recorded.work))
     keys = work.select("pid", "main").unique().rows() or [(0, 0)]
     keys.sort(key=lambda key: (session.gpu(*key), *key))
-    parts = [work.filter((pl.col("pid") == p) & (pl.col("main") == d)) for p, d in keys]
+    if len(keys) > MAX_RANKS:
+        raise TraceFileError(
+            f"'{content.path}' has GPU work of {len(keys)} processes and devices, over {MAX_RANKS}: "
+            "export the nodes one by one"
+        )
+    parts = work.partition_by("pid", "main", as_dict=True, maintain_order=True)
+    marks: dict[int, list[Slice]] = defaultdict(list)
+    for mark in recorded.marks:
+        marks[mark.thread[0]].append(mark)
+    devices = Counter(pid for pid, _ in keys)
     recordings = [
-        _recording(content, recorded, session, key, part)
-        for key, part in zip(keys, parts, strict=True)
+        _recording(
+            content,
+            recorded,
+            session,
+            (key, parts.get(key, work)),
+            sort_marks(marks[key[0]] if key[0] else recorded.marks),
+            alone=devices[key[0]] == 1,
+        )
+        for key in keys
     ]
     first = recordings[0]
     if len(keys) > 1:
@@ -108,18 +130,21 @@ def _recording(
     content: Content,
     recorded: Recorded,
     session: _Session,
-    key: tuple[int, int],
-    work: pl.DataFrame,
+    part: tuple[tuple[int, int], pl.DataFrame],
+    marks: Marks,
+    *,
+    alone: bool,
 ) -> Recording:
-    pid, device = key
-    marks = sort_marks([m for m in recorded.marks if pid in (m.thread[0], 0)])
+    (pid, device), work = part
+    # A process with several devices is several ranks, and its calls do not say of which one.
+    rank = marks.calls.rank if alone else None
     spans = spans_of(work, marks, with_launches=pid in recorded.with_launches)
     base = session.base_ns
     name = session.gpu_names.get(session.gpu(pid, device))
     source = f"{content.path.name} (device {device}, process {pid & 0xFFFFFF})"
     return Recording(
         source=source,
-        rank=None,
+        rank=rank,
         world_size=None,
         device=name if isinstance(name, str) else None,
         spans=spans.with_columns(pl.col("issued_ns", "start_ns", "end_ns") + base),
@@ -127,13 +152,13 @@ def _recording(
         windows=tuple(
             replace(w, start_ns=w.start_ns + base, end_ns=w.end_ns + base) for w in marks.steps
         ),
-        groups=(),
+        groups=tuple(marks.calls.groups.values()),
         absolute=session.absolute,
-        quality=_quality(source, spans),
+        quality=_quality(source, spans, ranked=rank is not None),
     )
 
 
-def _quality(source: str, spans: pl.DataFrame) -> Quality:
+def _quality(source: str, spans: pl.DataFrame, *, ranked: bool) -> Quality:
     before = spans.filter(flagged(Flag.BEFORE_WINDOW)).height
     unsized = spans.filter(of_kind(_SIZED) & pl.col("nbytes").is_null()).height
     untimed = spans.filter(flagged(Flag.UNTIMED)).height
@@ -146,7 +171,8 @@ def _quality(source: str, spans: pl.DataFrame) -> Quality:
         (unsized, "has {} collectives of unknown size"),
     )
     said = tuple(f"'{source}' {text.format(count)}" for count, text in notes if count)
-    return Quality(before_window=before, unsized=unsized, warnings=said, unknown=_UNKNOWN)
+    unknown = (*(() if ranked else (_NO_RANK,)), *((_NO_SIZE,) if unsized else ()))
+    return Quality(before_window=before, unsized=unsized, warnings=said, unknown=unknown)
 
 
 def _with_file(first: Recording, content: Content, recorded: Recorded) -> Recording:

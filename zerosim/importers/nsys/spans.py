@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,14 @@ from zerosim.importers.kineto.facts import kind_of
 from zerosim.importers.kineto.marks import unit_of
 from zerosim.importers.kineto.nesting import Nesting, nest
 from zerosim.importers.kineto.steps import step_at, step_windows
+from zerosim.importers.nsys.payload import Calls, Sizes, sort_calls
 from zerosim.importers.nsys.tables import COPIES, FILLS, STEPS
 from zerosim.importers.recording import ROWS, Window
 from zerosim.kinds import COMMUNICATION, PREFIX, Kind
 from zerosim.trace import Flag
 
 _PROFILER: Final = STEP.removesuffix("#").lower()
+_COLLECTIVE: Final = re.compile(r"nccl(?!GroupEnd|CommInit|Send|Recv)", re.IGNORECASE)
 _Call = tuple[Thread, int] | None
 """The thread and moment of a launch; None where it is unknown."""
 
@@ -32,15 +35,17 @@ class Marks:
     collectives: Nesting
     units: Nesting
     optimizer: Nesting
+    calls: Calls
 
 
 def sort_marks(marks: Sequence[Slice]) -> Marks:
     """The marks of one process by sort."""
     return Marks(
         steps=_steps(marks),
-        collectives=nest(m for m in marks if m.name.lower().startswith("nccl")),
+        collectives=nest(m for m in marks if _COLLECTIVE.match(m.name)),
         units=nest(m for m in marks if m.name.startswith("FSDP::")),
         optimizer=nest(m for m in marks if m.name.startswith("Optimizer.step")),
+        calls=sort_calls(marks),
     )
 
 
@@ -50,6 +55,8 @@ def spans_of(work: pl.DataFrame, marks: Marks, *, with_launches: bool) -> pl.Dat
     units = [_unit(marks, call) for call in calls]
     rows = zip(work["table"], work["name"], calls, strict=True)
     kinds = [_kind(marks, table, name, call) for table, name, call in rows]
+    sizes = [_sizes(marks, kind, call) for kind, call in zip(kinds, calls, strict=True)]
+    bytes_of = [s.nbytes if s else n for s, n in zip(sizes, work["nbytes"], strict=True)]
     named = zip(kinds, units, work["name"], strict=True)
     device = pl.format("device {} ", "device") if work["device"].n_unique() > 1 else pl.lit("")
     before = pl.col("issued_ns").is_null() & pl.lit(with_launches)
@@ -58,6 +65,8 @@ def spans_of(work: pl.DataFrame, marks: Marks, *, with_launches: bool) -> pl.Dat
         pl.Series("name", [_name(*row) for row in named], dtype=pl.String),
         pl.Series("kind", kinds, dtype=ROWS["kind"]),
         pl.Series("unit", units, dtype=pl.String),
+        pl.Series("nbytes", bytes_of, dtype=pl.Int64),
+        pl.Series("group", [s.group if s else None for s in sizes], dtype=pl.String),
         pl.Series("step", step_at(marks.steps, work["issued_ns"].to_list()), dtype=pl.Int32),
         pl.col("flags") + pl.when(before).then(int(Flag.BEFORE_WINDOW)).otherwise(0),
     )
@@ -77,6 +86,10 @@ def _kind(marks: Marks, table: str, name: str, call: _Call) -> Kind:
         mark = marks.collectives.innermost(*call) if call else None
         return kind_of(mark.name) if mark and told is Kind.COLLECTIVE else told
     return Kind.OPTIMIZER if call and marks.optimizer.innermost(*call) else Kind.OTHER
+
+
+def _sizes(marks: Marks, kind: Kind, call: _Call) -> Sizes | None:
+    return marks.calls.sizes(*call, kind) if call and kind in COMMUNICATION else None
 
 
 def _unit(marks: Marks, call: _Call) -> str | None:

@@ -12,6 +12,7 @@ import polars as pl
 
 from zerosim.importers.kineto.events import Slice
 from zerosim.importers.nsys.database import Database
+from zerosim.importers.nsys.payload import read_schemas, unpack
 from zerosim.trace import Flag
 
 KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -40,7 +41,7 @@ STEPS: Final = re.compile(
 )
 """Marks that people put around a training step."""
 _OPS: Final = re.compile(
-    r"FSDP::|nccl:|nccl(?:AllGather|AllReduce|ReduceScatter|Broadcast|Reduce|AlltoAll)\b|Optimizer\.step"
+    r"FSDP::|nccl:|nccl(?:AllGather|AllReduce|ReduceScatter|Broadcast|Reduce|AlltoAll|Send|Recv|GroupEnd|CommInit\w*)\b|Optimizer\.step"
 )
 _ADDED: Final = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = ")
 """What torch.autograd.profiler.emit_nvtx writes behind a mark's own name."""
@@ -136,15 +137,17 @@ def _names(database: Database, work: pl.DataFrame) -> dict[int, str]:
 
 def _marks(database: Database, names: dict[int, str]) -> tuple[tuple[Slice, ...], int]:
     marks, n_marks = [], 0
-    columns = ("eventType", "start", "end", "text", "textId", "globalTid")
-    for sort, start, end, text, text_id, thread in database.rows(_MARKS, columns):
+    schemas = read_schemas(database)
+    columns = ("eventType", "start", "end", "text", "textId", "globalTid", "binaryData")
+    for sort, start, end, text, text_id, thread, payload in database.rows(_MARKS, columns):
         n_marks += 1
         name = text if isinstance(text, str) else names.get(text_id, "")
         if sort not in _RANGES or not _is_mark(name) or type(thread) is not int:
             continue
         if type(start) is int and type(end) is int and 0 <= start <= end < _LATEST_NS:
             plain = _ADDED.split(name, maxsplit=1)[0]
-            marks.append(Slice(start, end, plain, _MARKS, (thread >> 24, thread), {}, 0))
+            told = unpack(payload, schemas)
+            marks.append(Slice(start, end, plain, _MARKS, (thread >> 24, thread), told, 0))
     return tuple(marks), n_marks
 
 

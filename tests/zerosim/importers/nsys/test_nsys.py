@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from zerosim.analysis.summary import summarize
+from zerosim.errors import TraceFileError
 from zerosim.importers import read
 from zerosim.trace import Flag
 
@@ -233,6 +234,13 @@ def test_a_zipped_export_gives_the_same_rows(session: SESSION, tmp_path: Path) -
     zipped = tmp_path / "zipped"
     zipped.write_bytes(gzip.compress(plain.read_bytes()))
     assert read([zipped]).spans.equals(read([plain]).spans)
+
+
+def test_an_export_of_thousands_of_processes_is_refused(session: SESSION) -> None:
+    for device in range(4097):
+        session.kernel("gemm", 400, 500, launched=None, device=device)
+    with pytest.raises(TraceFileError, match="4097 processes and devices"):
+        read([session.write()])
 
 
 def test_two_exports_of_two_nodes_are_numbered_on(session: SESSION, tmp_path: Path) -> None:
