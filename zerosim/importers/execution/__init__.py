@@ -14,6 +14,7 @@ from zerosim.importers.content import Content
 from zerosim.importers.execution.calls import Op, ops, sequences
 from zerosim.importers.execution.nodes import Node, read_nodes, whole
 from zerosim.importers.kineto.facts import ranks_of
+from zerosim.importers.kineto.header import is_absolute
 from zerosim.importers.loose_json import Parsed, parse_json
 from zerosim.importers.recording import COUNTS, ROWS, Recording
 from zerosim.kinds import COMMUNICATION, Kind
@@ -51,7 +52,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     made, described = _groups(nodes)
     found = ops(nodes, made[0].name if len(made) == 1 else None)
     groups = (*made, *_called(found, described))
-    begin = (whole(document.get("start_ts")) or 0) % 2**52 * NS_PER_US
+    begin = _begin(document, found)
     place = _place(found, described)
     recording = Recording(
         source=content.path.name,
@@ -62,7 +63,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         samples=pl.DataFrame(schema=COUNTS),
         windows=(),
         groups=groups,
-        absolute=False,
+        absolute=is_absolute(begin),
         quality=_quality(
             content,
             parsed,
@@ -70,7 +71,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
             lost,
             found,
             unknown=(
-                _UNTIMED,
+                *((_UNTIMED,) if all(op.span is None for op in found) else ()),
                 *((_RANK,) if place is not None and choice.rank is None else ()),
                 *((_ADDRESSES,) if len(groups) > len(made) else ()),
             ),
@@ -118,6 +119,12 @@ def _listed(node: Node) -> list[dict[str, Any]]:
     return [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
 
 
+def _begin(document: dict[str, Any], found: Sequence[Op]) -> int:
+    """Where what has no time stands: at the first time that is known, in ns."""
+    times = [op.span[0] for op in found if op.span] + [op.issued_ns for op in found if op.issued_ns]
+    return min(times, default=(whole(document.get("start_ts")) or 0) % 2**52 * NS_PER_US)
+
+
 def _place(found: Sequence[Op], described: dict[str, str]) -> int | None:
     """This rank's place in the default group, or in the largest one if none is called so."""
     told = [op for op in found if op.place is not None and op.facts.group_size]
@@ -131,16 +138,17 @@ def _place(found: Sequence[Op], described: dict[str, str]) -> int | None:
 
 def _spans(found: Sequence[Op], begin: int) -> pl.DataFrame:
     told = [op.facts for op in found]
-    moments = [begin] * len(found)
+    moments = [op.issued_ns or begin for op in found]
+    spans = [op.span or (at, at) for op, at in zip(found, moments, strict=True)]
     return pl.DataFrame(
         {
-            "stream": ["host" if f.kind is Kind.HOST else "calls" for f in told],
+            "stream": [op.stream for op in found],
             "kind": [f.kind for f in told],
             "name": [op.name for op in found],
             "unit": [op.unit for op in found],
-            "issued_ns": None,
-            "start_ns": moments,
-            "end_ns": moments,
+            "issued_ns": [op.issued_ns for op in found],
+            "start_ns": [start for start, _ in spans],
+            "end_ns": [end for _, end in spans],
             "step": [op.step for op in found],
             "micro_batch": None,
             "group": [f.group for f in told],
@@ -149,7 +157,7 @@ def _spans(found: Sequence[Op], begin: int) -> pl.DataFrame:
             "wire_bytes": None,
             "dtype": [f.dtype for f in told],
             "bucket": None,
-            "flags": [int(Flag.UNTIMED)] * len(found),
+            "flags": [0 if op.span else int(Flag.UNTIMED) for op in found],
             "sequence": sequences(found),
         },
         schema=ROWS,
@@ -173,12 +181,10 @@ def _quality(
     sized = [k for k in COMMUNICATION if k is not Kind.BARRIER]
     unsized = sum(op.facts.elements is None and op.facts.kind in sized for op in found)
     twice = len(nodes) - len({node.id for node in nodes})
-    linked = sum("stream" in node.attrs and "ts" in node.attrs for node in nodes)
     notes = (
         (not found, "has no collectives and no ops"),
         (unsized, "has {} collectives of unknown size"),
         (twice, "has {} nodes that bear the number of another"),
-        (linked, "has {} device ops linked from elsewhere: their times are not read"),
         (len(lost), "has {} nodes without a number or a name: left out"),
     )
     return Quality(

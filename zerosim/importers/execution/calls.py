@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from zerosim.importers.execution import linked
 from zerosim.importers.execution.nodes import Node, dtype, elements, whole
 from zerosim.importers.kineto.facts import Facts, dtype_of, kind_of
 from zerosim.importers.kineto.marks import unit_of
@@ -22,22 +23,32 @@ _MOST_DIGITS: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One row to be; `place` is the rank within the group, where the call says it."""
+    """One row to be; `place` is the rank within the group, where the call says it.
+
+    Times in ns, where a linker has added them.
+    """
 
     name: str
     unit: str | None
     step: int | None
     facts: Facts
+    stream: str
     place: int | None = None
+    issued_ns: int | None = None
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What holds within a node: the step, the unit, and whether an op of a row is open already."""
+    """What holds within a node: the step, the unit, the collective that is being called and when, and
+    whether an op of a row is open already.
+    """
 
     step: int | None = None
     unit: str | None = None
     covered: bool = False
+    call: Facts | None = None
+    issued_ns: int | None = None
 
 
 # Note [Who calls]: NCCL notes each call as `record_param_comms` below the call `c10d::…`; Gloo notes
@@ -50,18 +61,48 @@ def ops(nodes: Sequence[Node], only_group: str | None) -> list[Op]:
     `only_group`: the name of the group that calls without one belong to, if there is but one.
     """
     noted = _above(nodes, lambda node: node.name == COMMS)
+    launching = _above(nodes, linked.is_transfer)
     calling = _above(nodes, lambda node: node.name == COMMS or node.name.startswith(_CALL))
     around: dict[int, _Around] = {}
     found = []
     for node in nodes:
         outer = around.get(node.parent, _Around())
+        if linked.is_device_op(node):
+            found.append(_device_op(node, outer))
+            continue
         step = _step(node.name) if node.name.startswith(_STEP) else outer.step
         unit = unit_of(node.name) or outer.unit
         op = None if outer.covered else _op(node, noted, calling, only_group)
-        if op is not None:
-            found.append(Op(node.name if op[0].kind is Kind.HOST else op[2], unit, step, *op[:2]))
-        around[node.id] = _Around(step, unit, outer.covered or op is not None)
+        host = op is not None and op[0].kind is Kind.HOST
+        call = op[0] if op is not None and not host else outer.call
+        issued = linked.moment(node) or outer.issued_ns
+        if op is not None and (host or node.id not in launching):
+            found.append(_host_op(node, op, _Around(step, unit, issued_ns=issued)))
+        around[node.id] = _Around(step, unit, outer.covered or op is not None, call, issued)
+    if all(op.issued_ns is not None for op in found):
+        found.sort(key=lambda op: op.issued_ns or 0)
     return found
+
+
+def _device_op(node: Node, outer: _Around) -> Op:
+    times = linked.span(node)
+    facts = linked.facts_of(node, outer.call)
+    # Clocks of host and device may differ by a little: nothing starts before it was issued.
+    issued = min(outer.issued_ns, times[0]) if times and outer.issued_ns else outer.issued_ns
+    stream = linked.stream_of(node)
+    return Op(node.name, outer.unit, outer.step, facts, stream, issued_ns=issued, span=times)
+
+
+def _host_op(node: Node, op: tuple[Facts, int | None, str], within: _Around) -> Op:
+    facts, place, name = op
+    if facts.kind is Kind.HOST:
+        times = linked.span(node)
+        return Op(
+            *(name, within.unit, within.step, facts, "host"), issued_ns=within.issued_ns, span=times
+        )
+    return Op(
+        *(name, within.unit, within.step, facts, "calls"), place=place, issued_ns=within.issued_ns
+    )
 
 
 def sequences(found: Sequence[Op]) -> list[int | None]:

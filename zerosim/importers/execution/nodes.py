@@ -14,6 +14,8 @@ _LONGEST_NAME: Final = 256
 _TENSOR_FIELDS: Final = (6, 7)
 _NUMEL: Final = 3
 _MOST_TENSORS: Final = 4096
+_LINKED: Final = ("ts", "inclusive_dur", "exclusive_dur", "stream", "cat")
+"""What a linker adds beside the attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +111,16 @@ def _node(entry: object) -> Node | None:
 
 
 def _timing(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: entry[key] for key in ("ts", "exclusive_dur", "stream") if key in entry}
+    return {key: entry[key] for key in _LINKED if key in entry}
 
 
 def _attributes(listed: object) -> dict[str, Any]:
     return {
         attr["name"]: attr.get("value")
         for attr in _list(listed)
-        if isinstance(attr, dict) and isinstance(attr.get("name"), str)
+        if isinstance(attr, dict)
+        and isinstance(attr.get("name"), str)
+        and attr["name"] not in _LINKED  # compiled ops have a stream of the host
     }
 
 
