@@ -8,9 +8,13 @@ from typing import Any, Final, Literal, cast, get_args, get_origin, get_type_hin
 
 from zerosim.errors import TraceFileError
 from zerosim.quality import Quality
-from zerosim.trace import Meta
+from zerosim.trace import Clock, Meta
 
-_LATER: Final[dict[Any, set[str]]] = {Meta: {"steady_from"}, Quality: {"places", "unknown"}}
+_LATER: Final[dict[Any, set[str]]] = {
+    Meta: {"steady_from"},
+    Quality: {"places", "unknown"},
+    Clock: {"corrected"},
+}
 """Fields that runs of the same format written earlier lack; they have their defaults then."""
 
 

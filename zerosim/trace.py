@@ -149,11 +149,15 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Whether the ranks share a clock, how wrong that may be, and what was added to each rank."""
+    """Whether the ranks share a clock, how wrong that may be, and what was added to each rank.
+
+    Not `corrected`: nothing was added; `offsets_ns` is what the ends of collectives say should be.
+    """
 
     aligned: bool
     error_ns: int | None = None
     offsets_ns: tuple[tuple[int, int], ...] = ()
+    corrected: bool = True
 
 
 @dataclass(frozen=True, slots=True)

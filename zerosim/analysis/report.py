@@ -36,6 +36,7 @@ def report(trace: Trace) -> dict[str, Any]:
             "aligned": clock.aligned,
             "error_ns": clock.error_ns,
             "offsets_ns": [list(pair) for pair in clock.offsets_ns],
+            "corrected": clock.corrected,
         },
         "places": [asdict(place) for place in quality.places],
         "unknown": list(quality.unknown),

@@ -59,6 +59,12 @@ Only = Annotated[
 ]
 
 
+Align = Annotated[
+    bool,
+    typer.Option("--align-clocks", help="Move the ranks' clocks to where collectives end."),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("import")(import_)
@@ -75,6 +81,7 @@ def import_(
     steps: Steps = None,
     window: Window = None,
     only: Only = None,
+    align_clocks: Align = False,
     json: Json = False,
 ) -> None:
     """Read traces of several ranks into one run.
@@ -89,6 +96,7 @@ def import_(
         steps=steps_of(steps),
         window=window_of(window),
         kinds=kinds_of(only),
+        align=align_clocks,
     )
     if out is not None:
         check_place(out)

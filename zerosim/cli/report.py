@@ -52,5 +52,7 @@ def _clock(clock: Mapping[str, Any], present: Sequence[Sequence[int]]) -> str:
         return "one rank alone"
     agree = "ranks agree" if clock["aligned"] else "ranks disagree"
     error = "" if clock["error_ns"] is None else f", by up to {format_ns(clock['error_ns'])}"
-    moves = ", ".join(f"rank {rank} {ns:+,} ns" for rank, ns in clock["offsets_ns"][:_SHOWN])
-    return agree + error + (f"; to be moved: {moves}" if moves else "")
+    moves = [f"rank {rank} {ns:+,} ns" for rank, ns in clock["offsets_ns"] if ns]
+    shown = ", ".join([*moves[:_SHOWN], *(["…"] if len(moves) > _SHOWN else [])])
+    told = "moved" if clock["corrected"] else "their collectives end together with"
+    return agree + error + (f"; {told} {shown}" if shown else "")

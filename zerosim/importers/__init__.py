@@ -21,6 +21,7 @@ from zerosim.importers import (
 )
 from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.choosing import refuse_repairs, select
+from zerosim.importers.clocks import align
 from zerosim.importers.content import Content, describe
 from zerosim.importers.identity import distinct_sources, with_rank
 from zerosim.importers.merging import merge, one_format
@@ -91,13 +92,14 @@ def read(
         if parsed := IMPORTERS[format_].parse(content, choice):
             formats.setdefault(format_, []).extend((content.path, each) for each in parsed)
     if not formats:
-        raise TraceFileError(f"no trace in '{paths[0]}': give Kineto/Chrome traces (JSON, gzip)")
+        why = f" ({warnings[0]})" if warnings else ""
+        raise TraceFileError(f"no trace in '{paths[0]}'{why}: known formats are {_known()}")
     told_apart = {format_: distinct_sources(parts) for format_, parts in formats.items()}
     recordings = with_rank(one_format(told_apart, named, warnings), choice.rank)
     trace = merge(recordings, name or _name(paths), warnings)
     if choice.strict:
         refuse_repairs(trace.meta.quality)
-    return select(trace, choice)
+    return select(align(trace) if choice.align else trace, choice)
 
 
 def _format_of(raw: bytes) -> str | None:
@@ -106,8 +108,12 @@ def _format_of(raw: bytes) -> str | None:
 
 def _unknown(content: Content) -> TraceFileError:
     return TraceFileError(
-        f"'{content.path}' is {describe(content.raw)}: give a Kineto/Chrome trace (JSON or gzip)"
+        f"'{content.path}' is {describe(content.raw)}: known formats are {_known()}"
     )
+
+
+def _known() -> str:
+    return ", ".join(IMPORTERS)
 
 
 def _name(paths: Sequence[Path]) -> str:

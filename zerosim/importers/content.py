@@ -63,7 +63,7 @@ def read_content(path: Path, limit: int = MAX_BYTES, *, salvage: bool = False) -
     """
     try:
         if path.exists() and not path.is_file():  # a pipe or a device may never end
-            raise TraceFileError(f"'{path}' is not a file: give Kineto/Chrome traces (JSON, gzip)")
+            raise TraceFileError(f"'{path}' is not a file: give trace files, folders or archives")
         with path.open("rb") as file:
             head = file.read(_CHUNK)
             file.seek(0)

@@ -13,7 +13,7 @@ from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.trace import Flag, flagged, of_kind
 
 _TIED: Final = tuple(k for k in COMMUNICATION if k is not Kind.P2P)
-_ALL_WAIT: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.ALL_TO_ALL)
+ALL_WAIT: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.ALL_TO_ALL)
 """Collectives that nobody leaves before the last one has come."""
 
 _REACH: Final = 64
@@ -49,9 +49,10 @@ class _Lane:
     end: NDArray[np.int64]
 
 
-def tie(spans: pl.DataFrame) -> Ties:
+def tie(spans: pl.DataFrame, *, one_clock: bool = True) -> Ties:
     """Tie the rows of `spans` (columns SPANS without collective, and `sequence`) across ranks.
 
+    `one_clock`: the ranks' times can be compared, so that what overlaps belongs together.
     Rows launched before the recording stay alone: how many of them a file holds is chance, so they
     would shift all that follow.
     """
@@ -59,10 +60,10 @@ def tie(spans: pl.DataFrame) -> Ties:
     next_id, loose = 0, 0
     for _, frame in _candidates(spans).group_by("group", maintain_order=True):
         lanes = [_lane(rows) for _, rows in frame.group_by("rank", maintain_order=True)]
-        next_id, lost = _tie_group(lanes, ids, next_id)
+        next_id, lost = _tie_group(lanes, ids, next_id, one_clock=one_clock)
         loose += lost
     column = pl.Series("collective", ids, dtype=pl.Float64).fill_nan(None).cast(pl.Int64)
-    return Ties(column, loose, _apart(spans, column))
+    return Ties(column, loose, apart_ns(spans, column))
 
 
 def _candidates(spans: pl.DataFrame) -> pl.DataFrame:
@@ -101,9 +102,13 @@ def _lane(rows: pl.DataFrame) -> _Lane:
     )
 
 
-def _tie_group(lanes: list[_Lane], ids: NDArray[np.float64], next_id: int) -> tuple[int, int]:
+def _tie_group(
+    lanes: list[_Lane], ids: NDArray[np.float64], next_id: int, *, one_clock: bool
+) -> tuple[int, int]:
     reference = max(lanes, key=lambda lane: len(lane.rows))
-    places = _by_sequence(lanes) or [_places(reference, lane) for lane in lanes]
+    places = _by_sequence(lanes) or [
+        _places(reference, lane, one_clock=one_clock) for lane in lanes
+    ]
     loose = 0
     for lane, place in zip(lanes, places, strict=True):
         known = place >= 0
@@ -121,24 +126,24 @@ def _by_sequence(lanes: list[_Lane]) -> list[NDArray[np.int64]] | None:
     return [np.asarray(part, dtype=np.int64) for part in np.split(places, ends)]
 
 
-def _places(reference: _Lane, lane: _Lane) -> NDArray[np.int64]:
+def _places(reference: _Lane, lane: _Lane, *, one_clock: bool) -> NDArray[np.int64]:
     index = np.arange(len(lane.rows), dtype=np.int64)
     if lane is reference:
         return index
-    place = index + _shift(reference, lane)
+    place = index + _shift(reference, lane, one_clock=one_clock)
     inside = (place >= 0) & (place < len(reference.rows))
     same = np.zeros(len(index), dtype=bool)
     same[inside] = reference.signature[place[inside]] == lane.signature[inside]
     return np.where(same, place, -1)
 
 
-def _shift(reference: _Lane, lane: _Lane) -> int:
+def _shift(reference: _Lane, lane: _Lane, *, one_clock: bool) -> int:
     reach = min(_REACH, max(len(reference.rows), len(lane.rows)))
     shifts = sorted(range(-reach, reach + 1), key=abs)
     scores = [_score(reference, lane, shift) for shift in shifts]
     overlapping = max(overlap for overlap, _ in scores)
     # Clocks that disagree make overlap a matter of chance; then only the order of sizes speaks.
-    by_time = overlapping >= _SURE * min(len(lane.rows), len(reference.rows))
+    by_time = one_clock and overlapping >= _SURE * min(len(lane.rows), len(reference.rows))
     best = max(range(len(shifts)), key=lambda i: scores[i] if by_time else (scores[i][1], 0))
     return shifts[best]
 
@@ -153,12 +158,13 @@ def _score(reference: _Lane, lane: _Lane, shift: int) -> tuple[int, int]:
     return int((same & meet).sum()), int(same.sum())
 
 
-def _apart(spans: pl.DataFrame, collective: pl.Series) -> int:
+def apart_ns(spans: pl.DataFrame, collective: pl.Series) -> int:
+    """By how much the clocks of the ranks disagree at least: collectives that end before all came."""
     gaps = (
         spans.with_columns(collective)
         .filter(
             pl.col("collective").is_not_null()
-            & of_kind(_ALL_WAIT)
+            & of_kind(ALL_WAIT)
             & ~flagged(Flag.UNTIMED | Flag.UNFINISHED)
         )
         .group_by("collective")

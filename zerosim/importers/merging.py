@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 import polars as pl
 
 from zerosim.errors import TraceFileError
+from zerosim.importers.clocks import compare_clocks
 from zerosim.importers.identity import assign_ranks, name_groups, world_size
 from zerosim.importers.matching import Ties, tie
 from zerosim.importers.recording import ROWS, Recording
@@ -25,8 +27,11 @@ def merge(recordings: Sequence[Recording], name: str, warnings: Sequence[str] = 
     size, contradictions = world_size(recordings, ranks)
     names, groups = name_groups(recordings)
     spans = _stacked([_named(r.spans, n) for r, n in zip(recordings, names, strict=True)], ranks)
-    ties = tie(spans)
+    ties = tie(spans, one_clock=all(r.absolute for r in recordings))
+    spans = spans.drop("sequence").with_columns(ties.collective)
     clock, complaints = _clock(recordings, ties)
+    if len(ranks) > 1:
+        clock = replace(clock, offsets_ns=compare_clocks(spans).moves, corrected=False)
     meta = Meta(
         name=name,
         source="imported",
@@ -42,7 +47,6 @@ def merge(recordings: Sequence[Recording], name: str, warnings: Sequence[str] = 
         ),
     )
     samples = _stacked([r.samples for r in recordings], ranks).select(list(SAMPLES))
-    spans = spans.drop("sequence").with_columns(ties.collective)
     return make_trace(spans, meta, samples, {"files": [r.source for r in recordings]})
 
 

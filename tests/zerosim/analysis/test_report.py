@@ -31,7 +31,12 @@ def test_ranks_steps_and_sizes_are_counted() -> None:
     assert found["ranks_missing"] == [[3, 5], [7, 7]]
     assert found["steps"] == [[1, 2], [5, 5]]
     assert found["collectives"] == {"sized": 1, "unsized": 1}
-    assert found["clock"] == {"aligned": False, "error_ns": 7, "offsets_ns": [[1, -3]]}
+    assert found["clock"] == {
+        "aligned": False,
+        "error_ns": 7,
+        "offsets_ns": [[1, -3]],
+        "corrected": True,
+    }
     assert found["places"] == [{"source": "a", "byte": 9, "what": "odd"}]
     assert (found["unknown"], found["warnings"]) == (["memory"], ["w"])
 

@@ -62,7 +62,7 @@ def test_the_report_is_in_the_json_too(imported: Text) -> None:
         "ranks_missing": [[1, 3]],
         "steps": [[5, 6]],
         "collectives": {"sized": 4, "unsized": 1},
-        "clock": {"aligned": True, "error_ns": None, "offsets_ns": []},
+        "clock": {"aligned": True, "error_ns": None, "offsets_ns": [], "corrected": True},
         "places": [],
         "unknown": [
             "bytes on the wire: the sizes of tensors alone are written",

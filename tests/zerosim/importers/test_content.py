@@ -83,7 +83,7 @@ def test_a_gzip_that_unfolds_like_a_bomb_stops_long_before_the_limit(tmp_path: P
 @pytest.mark.parametrize("name", ["/dev/zero", "/dev/null", "pipe", "."])
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TraceFileError, match="is not a file: give Kineto/Chrome traces"):
+    with pytest.raises(TraceFileError, match="is not a file: give trace files"):
         read_content(tmp_path / name)
 
 

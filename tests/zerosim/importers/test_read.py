@@ -143,7 +143,7 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
     ("data", "says"),
     [
         (b"", "is an empty file"),
-        (b"hello", "is not JSON: give a Kineto/Chrome trace"),
+        (b"hello", "is not JSON: known formats are"),
         (b'{"a": [', "is no JSON, or damaged"),
         (b'{"traceEvents": 5}', "has no list of traceEvents"),
         (b'{"traceEvents": [{"ph": "X", "na', "ends inside an event"),
