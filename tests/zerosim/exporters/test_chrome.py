@@ -99,7 +99,7 @@ def test_a_collective_bears_the_profilers_name_and_metadata(lesson: Trace, tmp_p
         "device": 0,
         "context": 1,
         "stream": 7,
-        "correlation": 1,
+        "correlation": 1_000_001,
         "Collective name": "_allgather_base",
         "In msg nelems": 196864,
         "Out msg nelems": 590592,

@@ -19,6 +19,9 @@ from zerosim.importers.exported import FORMAT, KEY
 from zerosim.trace import Group, Trace
 
 _SINGLE: Final = (".json", ".json.gz")
+_FIRST_CORRELATION: Final = 1_000_001
+"""Unique in the run, so that files of ranks can be merged. As large as real ones: HTA keeps the column
+as narrow as it can, and then writes places of events into it."""
 _FASTEST: Final = 3
 """Of gzip's levels, the one beyond which a trace hardly gets smaller."""
 
@@ -65,7 +68,7 @@ def _write_events(file: BinaryIO | gzip.GzipFile, trace: Trace, ranks: Sequence[
 
 
 def _events(trace: Trace, ranks: Sequence[int], origin: int) -> Iterator[dict[str, Any]]:
-    correlation = 1  # unique in the run, so that files of ranks can be merged by any tool
+    correlation = _FIRST_CORRELATION
     for rank in ranks if len(ranks) > 1 else trace.ranks:
         height = int((trace.spans["rank"] == rank).sum())
         if rank in ranks:
