@@ -48,7 +48,10 @@ MAX_PLACES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A document, and how many of its events were mended, left out, or cut off with the file's end."""
+    """A document, and how many of its events were mended, left out, or cut off with the file's end.
+
+    `end`: where the list of events ended, if they had to be read one by one.
+    """
 
     document: Any
     repaired: int = 0
@@ -56,30 +59,31 @@ class Parsed:
     warnings: tuple[str, ...] = ()
     lost: int = 0
     places: tuple[Place, ...] = ()
+    end: int | None = None
 
 
-def parse_json(content: Content, *, salvage: bool = False) -> Parsed:
+def parse_json(content: Content, *, salvage: bool = False, kept: int = 0) -> Parsed:
     """The document in `content`; numbers with a fraction come as floats.
 
-    `salvage`: of a file that ends early, its whole events. Raises TraceFileError, with line and column
-    or the byte, for what cannot be mended.
+    `salvage`: of a file that ends early, its whole events, and of the `kept` that were read before.
+    Raises TraceFileError, with line and column or the byte, for what cannot be mended.
     """
     try:
         return Parsed(orjson.loads(content.raw))
     except orjson.JSONDecodeError as error:
-        return _tolerant(content, float, salvage=salvage, fault=error.pos)
+        return _tolerant(content, float, salvage=salvage, fault=error.pos, kept=kept)
 
 
-def parse_exactly(content: Content, *, salvage: bool = False) -> Parsed:
+def parse_exactly(content: Content, *, salvage: bool = False, kept: int = 0) -> Parsed:
     """As `parse_json`, but slower: numbers with a fraction come as Decimal, digit by digit.
 
     19-digit microseconds with three decimals do not fit a float.
     """
-    return _tolerant(content, Decimal, salvage=salvage, fault=None)
+    return _tolerant(content, Decimal, salvage=salvage, fault=None, kept=kept)
 
 
 def _tolerant(
-    content: Content, number: type[float | Decimal], *, salvage: bool, fault: int | None
+    content: Content, number: type[float | Decimal], *, salvage: bool, fault: int | None, kept: int
 ) -> Parsed:
     told = read_text(content)
     # Halves of characters are JSON but no text: nothing could store them.
@@ -90,7 +94,9 @@ def _tolerant(
     except RecursionError:
         raise TraceFileError(f"'{content.path}' is nested too deeply: it is no trace") from None
     except ValueError as error:
-        reader = _EventReader(content, replace(told, text=text), decoder, salvage=salvage)
+        reader = _EventReader(
+            content, replace(told, text=text), decoder, salvage=salvage, kept=kept
+        )
         return _piecewise(reader, error)
     if not told.warnings and fault is not None and not told.marked:
         what = "NaN, control or half characters: replaced or kept as text"
@@ -122,16 +128,17 @@ def _piecewise(reader: _EventReader, error: ValueError) -> Parsed:
             reader.note_mended(at if not opening.end() <= at < end else end - 1)
     said = told.warnings + reader.warnings()
     places = (*told.places, *reader.places())[:MAX_PLACES]
-    return Parsed(document, len(reader.mended), len(reader.skipped), said, reader.lost, places)
+    return Parsed(document, len(reader.mended), len(reader.skipped), said, reader.lost, places, end)
 
 
 class _EventReader:
     """Reads the events of a damaged list one by one; a broken one is mended or left out."""
 
     def __init__(
-        self, content: Content, told: Text, decoder: json.JSONDecoder, *, salvage: bool
+        self, content: Content, told: Text, decoder: json.JSONDecoder, *, salvage: bool, kept: int
     ) -> None:
         self.content, self.told, self.decoder, self.salvage = content, told, decoder, salvage
+        self.kept = kept
         self.text = told.text
         self.events: list[Any] = []
         self.skipped: list[int] = []
@@ -216,7 +223,7 @@ class _EventReader:
             where = _line_column(self.text, self.skipped[0])
             said.append(f"'{name}': {len(self.skipped)} events left out, the first at {where}")
         if self.cut is not None:
-            kept, byte = len(self.events), self.told.byte(self.cut)
+            kept, byte = self.kept + len(self.events), self.told.byte(self.cut)
             said.append(
                 f"'{name}' ends at byte {byte} before its events do: {kept} whole events kept,"
                 " 1 cut, any number missing"

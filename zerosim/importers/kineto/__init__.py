@@ -21,15 +21,19 @@ from zerosim.importers.kineto.facts import Facts, from_metadata
 from zerosim.importers.kineto.gloo import gloo_spans, is_gloo
 from zerosim.importers.kineto.gpu import gpu_spans
 from zerosim.importers.kineto.memory import memory_samples
+from zerosim.importers.kineto.mending import Mender
 from zerosim.importers.kineto.steps import step_windows
 from zerosim.importers.kineto.stream import UnsoundError, unfold
 from zerosim.importers.kineto.times import fits_float, has_uneven_decimals
 from zerosim.importers.kineto.unread import unread_places
-from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
+from zerosim.importers.loose_json import MAX_PLACES, Parsed, parse_exactly, parse_json
 from zerosim.importers.recording import Recording, Window
 from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, Group, flagged, of_kind
+
+WHOLE_BYTES: Final = 2**24
+"""A damaged file up to this size is read whole: its tree takes ten times as much."""
 
 _SIZED: Final = tuple(k for k in COMMUNICATION if k is not Kind.BARRIER)
 
@@ -63,7 +67,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _parse(content: Content, *, salvage: bool) -> Recording:
-    read = _batched(content) or _whole_tree(content, salvage=salvage)
+    read = _batched(content, salvage=salvage) or _whole_tree(content, salvage=salvage)
     header, events = read.header, read.events
     windows = step_windows(events.steps)
     device = heads.device_of(events.gpu)
@@ -98,18 +102,18 @@ class _Read:
     places: tuple[Place, ...] = ()
 
 
-def _batched(content: Content) -> _Read | None:
-    """A sound file, batch by batch; None if it has to be read otherwise."""
+def _batched(content: Content, *, salvage: bool) -> _Read | None:
+    """The file, batch by batch; None if it has to be read otherwise: small and damaged, or no object."""
     try:
         try:
-            return _sorted(content.raw, exactly=False)
+            return _sorted(Mender(content, exactly=False, salvage=salvage))
         except InexactError:
-            return _sorted(content.raw, exactly=True)
+            return _sorted(Mender(content, exactly=True, salvage=salvage))
     except UnsoundError:
         return None
 
 
-def _sorted(raw: bytes, *, exactly: bool) -> _Read:
+def _sorted(mender: Mender) -> _Read:
     sizes: list[int] = []
 
     def sized(batches: Iterator[list[Any]]) -> Iterator[list[Any]]:
@@ -117,9 +121,21 @@ def _sorted(raw: bytes, *, exactly: bool) -> _Read:
             sizes.append(len(batch))
             yield batch
 
-    header, batches = unfold(raw, exactly=exactly)
+    raw = mender.content.raw
+    mends = mender if len(raw) > WHOLE_BYTES else None
+    header, batches = unfold(raw, exactly=mender.exactly, mends=mends)
     events = sort_events(chain.from_iterable(sized(batches)), heads.base_ns(header))
-    return _Read(header, events, sum(sizes))
+    told = mender.told
+    return _Read(
+        header,
+        events,
+        sum(sizes),
+        sum(part.repaired for part in told),
+        sum(part.skipped for part in told),
+        tuple(warning for part in told for warning in part.warnings),
+        sum(part.lost for part in told),
+        tuple(place for part in told for place in part.places)[:MAX_PLACES],
+    )
 
 
 def _whole_tree(content: Content, *, salvage: bool) -> _Read:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import chain
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -28,7 +27,19 @@ class UnsoundError(ValueError):
     """The text cannot be read in batches: it is damaged, or is no object with one list of events."""
 
 
-def unfold(raw: bytes, *, exactly: bool = False) -> tuple[dict[str, Any], Iterator[list[Any]]]:
+class Mends(Protocol):
+    """Who reads what is damaged, or raises UnsoundError."""
+
+    def events(self, start: int, end: int) -> list[Any]:
+        """The events that stand from `start` to `end`."""
+
+    def frame(self, start: int, end: int, kept: int | None) -> tuple[dict[str, Any], list[Any]]:
+        """The header and the last events, where `kept` events stand from `start` to `end`."""
+
+
+def unfold(
+    raw: bytes, *, exactly: bool = False, mends: Mends | None = None
+) -> tuple[dict[str, Any], Iterator[list[Any]]]:
     """What `raw` says beside its events, and its events in batches, in order.
 
     `exactly`: times with a fraction come as text, for 19 digits do not fit a float.
@@ -37,8 +48,24 @@ def unfold(raw: bytes, *, exactly: bool = False) -> tuple[dict[str, Any], Iterat
     """
     start = _first_event(raw)
     last = _last_event(raw, start)
-    header, tail = _parsed(raw[:start] + raw[last:], exactly)
-    return header, chain(_batches(raw, start, last, exactly), (tail,))
+    batches = _batches(raw, start, last, exactly, mends)
+    try:
+        header, tail = _parsed(raw[:start] + raw[last:], exactly)
+    except UnsoundError:
+        if mends is None:
+            raise
+        header, _ = mends.frame(start, last, None)
+        return header, _with_end(batches, lambda kept: mends.frame(start, last, kept)[1])
+    return header, _with_end(batches, lambda _: tail)
+
+
+def _with_end(batches: Iterator[list[Any]], end: Callable[[int], list[Any]]) -> Iterator[list[Any]]:
+    """`batches`, and then what stands at the end, which hears how many events came before."""
+    kept = 0
+    for batch in batches:
+        kept += len(batch)
+        yield batch
+    yield end(kept)
 
 
 def _first_event(raw: bytes) -> int:
@@ -58,12 +85,21 @@ def _last_event(raw: bytes, start: int) -> int:
     return max((cut.end() for cut in _CUT.finditer(raw, begin)), default=start)
 
 
-def _batches(raw: bytes, start: int, last: int, exactly: bool) -> Iterator[list[Any]]:
+def _batches(
+    raw: bytes, start: int, last: int, exactly: bool, mends: Mends | None
+) -> Iterator[list[Any]]:
     while start < last:
         cut = _CUT.search(raw, start + BATCH_BYTES, last)
         end = cut.end() if cut else last
         # What stands at the end of a cut is the comma, and blanks.
-        yield _parsed(b"[%b]" % raw[start : raw.rindex(b",", start, end)], exactly)[1]
+        comma = raw.rindex(b",", start, end)
+        try:
+            events = _parsed(b"[%b]" % raw[start:comma], exactly)[1]
+        except UnsoundError:
+            if mends is None:
+                raise
+            events = mends.events(start, comma)
+        yield events
         start = end
 
 
