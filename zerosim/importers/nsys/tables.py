@@ -31,7 +31,7 @@ _LAUNCHES: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _MARKS: Final = "NVTX_EVENTS"
 _RANGES: Final = (59, 60)
 """Event types of marks that last: pushed and popped by a thread, started and ended by a process."""
-_CHUNK: Final = 2**16
+_CHUNK: Final = 2**18
 _LATEST_NS: Final = 2**61
 _DIRECTIONS: Final[dict[int | None, str]] = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 STEPS: Final = re.compile(
@@ -192,9 +192,15 @@ def _parts(
 ) -> Iterable[pl.DataFrame]:
     """The rows of `table` in bunches, `columns` as `called`; what is no whole number is null."""
     rows = database.rows(table, columns)
-    while part := [tuple(map(_whole, row)) for row in islice(rows, _CHUNK)]:
-        yield pl.DataFrame(part, schema=dict.fromkeys(called, pl.Int64), orient="row")
+    while part := list(islice(rows, _CHUNK)):
+        values = zip(*part, strict=True)
+        yield pl.DataFrame([_numbers(n, v) for n, v in zip(called, values, strict=True)])
 
 
-def _whole(value: Any) -> int | None:  # noqa: ANN401 - SQLite keeps values of any type in any column
-    return value if type(value) is int else None
+def _numbers(name: str, values: Sequence[Any]) -> pl.Series:
+    try:
+        return pl.Series(name, values, dtype=pl.Int64, strict=True)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        # SQLite keeps values of any type in any column.
+        whole = [value if type(value) is int else None for value in values]
+        return pl.Series(name, whole, dtype=pl.Int64)
