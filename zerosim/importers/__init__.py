@@ -81,6 +81,8 @@ def read(
         content = found.content
         if watch:
             watch(content.path.name, found.share)
+        if choice.strict and content.warnings:
+            raise TraceFileError(f"{content.warnings[0]}: import without --strict")
         format_ = _format_of(content.raw)
         if format_ is None:
             if found.named:

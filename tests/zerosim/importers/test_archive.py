@@ -213,6 +213,27 @@ def test_headers_of_unbelievable_size_are_refused(tmp_path: Path) -> None:
         read([tmp_path / "x"])
 
 
+def test_a_chain_of_headers_without_an_end_is_refused(tmp_path: Path) -> None:
+    chain = tarfile.TarInfo("x")
+    chain.type, chain.size = tarfile.GNUTYPE_LONGNAME, 1
+    (tmp_path / "x").write_bytes((chain.tobuf() + b"a".ljust(512, b"\0")) * 5000)
+    with pytest.raises(TraceFileError, match="damaged archive"):
+        read([tmp_path / "x"])
+
+
+def test_a_zip_whose_members_overlap_is_bounded(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "x", {"a.json": b" " * 2**25})
+    raw = path.read_bytes()
+    entry, end = raw.index(b"PK\x01\x02"), raw.index(b"PK\x05\x06")
+    listed = raw[entry:end] * 9
+    tail = bytearray(raw[end:])
+    tail[8:12] = (9).to_bytes(2, "little") * 2
+    tail[12:16] = len(listed).to_bytes(4, "little")
+    path.write_bytes(raw[:entry] + listed + bytes(tail))
+    with pytest.raises(TraceFileError, match=r"unfolds to more than|holds more than|Overlapped"):
+        read([path])
+
+
 @pack
 @pytest.mark.parametrize("part", range(1, 20))
 def test_an_archive_cut_anywhere_says_so(

@@ -86,6 +86,14 @@ def test_strict_refuses_what_had_to_be_mended(name: str) -> None:
         quirk(name, Choice(strict=True))
 
 
+def test_strict_refuses_bytes_after_a_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes((QUIRKS / "04_gzip_two_members.json.gz").read_bytes() + b"rubbish")
+    assert steps(read([path])) == [STEP_5, STEP_6]
+    with pytest.raises(TraceFileError, match="bytes after its gzip end: ignored: import without"):
+        read([path], choice=Choice(strict=True))
+
+
 def test_strict_takes_what_is_sound() -> None:
     assert steps(quirk("00_base.json", Choice(strict=True))) == [STEP_5, STEP_6]
 
