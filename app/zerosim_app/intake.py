@@ -21,7 +21,9 @@ from zerosim_app.jobs import Report
 
 MAX_NAME: Final = 80
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
-_ENDINGS: Final = re.compile(r"(\.pt)?(\.trace)?(\.json)?(\.gz)?$")
+_ENDINGS: Final = re.compile(
+    r"(\.pt)?(\.trace)?(\.jsonl?|\.tar|\.zip|\.tgz|\.et|\.sqlite|\.pickle|\.pkl|\.log|\.txt)?(\.gz)?$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,9 @@ def import_dropped(
         paths = [_unpack(file, i, Path(scratch), max_bytes) for i, file in enumerate(dropped)]
         report(f"reading {', '.join(file.name for file in dropped[:3])}")
         run_id = _free_name(library, safe_name(name or dropped[0].name))
-        trace = read(paths, name=run_id)
+        trace = read(
+            paths, name=run_id, watch=lambda file, share: report(f"reading {file}, {share:.0%}")
+        )
         report(f"storing {trace.spans.height:,} spans of {len(trace.ranks)} ranks")
         save_run(_named(trace, run_id), library / run_id)
     return run_id
@@ -85,7 +89,8 @@ def _unpack(file: Dropped, index: int, scratch: Path, max_bytes: int) -> Path:
         content = base64.b64decode(body, validate=True)
     except binascii.Error:
         raise InputError(f"'{file.name}' arrived damaged: drop it again") from None
-    # Numbered, so that two files of one name do not overwrite each other.
-    path = scratch / f"{index:04d}-{_UNSAFE.sub('-', Path(file.name).name)[-MAX_NAME:]}"
+    # A folder each, so that two files of one name do not overwrite each other.
+    path = scratch / f"{index:04d}" / (_UNSAFE.sub("-", Path(file.name).name)[-MAX_NAME:] or "file")
+    path.parent.mkdir()
     path.write_bytes(content)
     return path

@@ -55,11 +55,27 @@ def test_traces_of_two_ranks_become_one_run(tmp_path: Path) -> None:
     assert trace.meta.name == "rank0"
 
 
+def test_two_files_of_one_name_are_both_read_under_it(tmp_path: Path) -> None:
+    files = [dropped("trace.json", kineto(rank)) for rank in (0, 1)]
+    trace = load_run(tmp_path / take(files, tmp_path))
+    assert trace.ranks == (0, 1)
+    assert not any("0000" in warning for warning in trace.meta.quality.warnings)
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [("fsdp.tar.gz", "fsdp"), ("rank0.et", "rank0"), ("a.sqlite", "a"), ("nccl.jsonl", "nccl")],
+)
+def test_a_run_bears_the_name_of_its_file_without_the_ending(name: str, run: str) -> None:
+    assert safe_name(name) == run
+
+
 def test_progress_names_the_files(tmp_path: Path) -> None:
     said: list[str] = []
     import_dropped([dropped("a.json", kineto(0))], "", tmp_path, LIMIT, said.append)
     assert said[:2] == ["unpacking 1 file", "reading a.json"]
-    assert said[2].startswith("storing ")
+    assert said[2] == "reading a.json, 0%"
+    assert said[-1].startswith("storing ")
 
 
 def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:

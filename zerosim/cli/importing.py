@@ -13,10 +13,10 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from zerosim.analysis.report import report
+from zerosim.analysis.report_text import report_rows
 from zerosim.analysis.summary import summarize
 from zerosim.cli.options import Json
 from zerosim.cli.output import log, plain, print_json, print_rows
-from zerosim.cli.report import report_rows
 from zerosim.cli.summary import summary_rows
 from zerosim.cli.wanted import kinds_of, ranks_of, steps_of, window_of
 from zerosim.importers import Watch, read

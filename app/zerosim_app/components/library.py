@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from zerosim.analysis.report import report
+from zerosim.analysis.report_text import report_rows
+from zerosim.trace import Trace
 from zerosim.units import format_bytes
 from zerosim_app.components.attributes import wild
 
@@ -32,8 +37,10 @@ def drop_zone(max_bytes: int) -> list[Component]:
             [
                 html.B("Drop trace files here, or click to choose"),
                 html.Span(
-                    "Kineto/Chrome JSON, plain or gzip; one file a rank; up to "
-                    f"{format_bytes(max_bytes)} each. Larger ones: zerosim import FILE… -o RUN"
+                    "Profiles of torch (Kineto), Nsight Systems (SQLite), flight recorder dumps, "
+                    "execution traces, Chakra, logs of NCCL and DeepSpeed; one file a rank, or an "
+                    f"archive of them; up to {format_bytes(max_bytes)} each. "
+                    "Larger ones: zerosim import FILE… -o RUN"
                 ),
             ]
         ),
@@ -47,6 +54,21 @@ def drop_zone(max_bytes: int) -> list[Component]:
         id="runs-name", label="Name of the run", placeholder="from the first file", w=300
     )
     return [html.Div([zone, name], className="zs-import"), said("runs-progress")]
+
+
+def imported(run_id: str, trace: Trace) -> html.Div:
+    """An import that is over: what there is to know of its quality, and the way to the run."""
+    link = dcc.Link("Open it", href=f"/explore?run={run_id}", className="zs-open")
+    told: list[Component] = []
+    for name, rows in groupby(report_rows(report(trace)), key=lambda row: row[0]):
+        told += [html.Dt(name.capitalize()), *(html.Dd(text) for _, text in rows)]
+    return html.Div(
+        [
+            html.P([f"Imported as '{run_id}'. ", link]),
+            html.H3("What the files say, and what they do not", className="zs-h3"),
+            html.Dl(told, className="zs-pairs"),
+        ]
+    )
 
 
 def rename_modal() -> dmc.Modal:

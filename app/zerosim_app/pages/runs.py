@@ -15,6 +15,7 @@ from zerosim_app.components.library import (
     buttons,
     delete_modal,
     drop_zone,
+    imported,
     rename_modal,
     said,
 )
@@ -227,7 +228,7 @@ def take(
 
 def progress(
     _ticks: int, job_id: str | None, changed: int
-) -> tuple[html.Span | Any, bool | Any, int | Any]:
+) -> tuple[html.Span | html.Div | Any, bool | Any, int | Any]:
     """How far the import is; once it is over, the table is read anew."""
     if job_id is None:
         return no_update, True, no_update
@@ -236,5 +237,4 @@ def progress(
         return html.Span([dmc.Loader(size="xs"), f" {job.said} …"]), no_update, no_update
     if job.status == "failed":
         return html.Span(job.said, className="zs-failed"), True, no_update
-    link = dcc.Link("Open it", href=f"/explore?run={job.said}")
-    return html.Span([f"Imported as '{job.said}'. ", link]), True, changed + 1
+    return imported(job.said, shelf().load(job.said)), True, changed + 1
