@@ -56,7 +56,9 @@ def _of_ranks(trace: Trace, ranks: frozenset[int]) -> Trace:
         raise TraceFileError(f"no rank {absent[0]} in the files: they are of {known}")
     chosen = pl.col("rank").is_in(sorted(ranks))
     windows = (w for w in trace.meta.steps if w.rank in ranks)
-    return _kept(trace, chosen, chosen, windows)
+    left_out = len(set(trace.ranks) - ranks)
+    kept = _kept(trace, chosen, chosen, windows)
+    return _noted(kept, f"{left_out} ranks of the files were not asked for") if left_out else kept
 
 
 def _of_steps(trace: Trace, steps: tuple[int, int]) -> Trace:

@@ -34,6 +34,7 @@ def test_ranks_alone(files: list[Path]) -> None:
     assert trace.ranks == (1,)
     assert {w.rank for w in trace.meta.steps} == {1}
     assert trace.meta.world_size == 2
+    assert "1 ranks of the files were not asked for" in trace.meta.quality.warnings
     with pytest.raises(TraceFileError, match="no rank 7 in the files: they are of 0, 1"):
         read(files, choice=Choice(ranks=frozenset({1, 7})))
 
