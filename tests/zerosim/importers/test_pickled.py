@@ -156,7 +156,7 @@ def test_a_memory_place_of_a_high_number_takes_no_memory() -> None:
 
 
 def test_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zerosim.importers.pickled.MAX_VALUES", 100)
+    monkeypatch.setattr("zerosim.importers.pickle_machine.MAX_VALUES", 100)
     assert "holds more than 100 values" in refusal(b"\x80\x02" + b"]" * 1000 + b".")
 
 

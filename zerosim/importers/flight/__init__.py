@@ -13,7 +13,7 @@ from zerosim.importers.content import Content
 from zerosim.importers.flight import header as heads
 from zerosim.importers.flight.calls import Call, read_calls, sequences, text
 from zerosim.importers.loose_json import Parsed, parse_json
-from zerosim.importers.pickled import is_pickle, parse_pickle
+from zerosim.importers.pickled import is_pickle, parse_pickle, salvage_pickle
 from zerosim.importers.recording import COUNTS, ROWS, Recording
 from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.quality import Place, Quality
@@ -40,7 +40,7 @@ def sniff(raw: bytes) -> bool:
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     """The recording in one dump. Raises TraceFileError for a pickle that is more than plain values."""
-    parsed = Parsed(parse_pickle(content)) if is_pickle(content.raw) else parse_json(content)
+    parsed = _parsed(content, salvage=choice.salvage)
     dump = parsed.document
     entries = dump.get("entries", []) if isinstance(dump, dict) else None
     if not isinstance(dump, dict) or not isinstance(entries, list | tuple):
@@ -65,6 +65,16 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         quality=_quality(content, parsed, dump, calls, lost, by_name=choice.rank is None),
     )
     return (recording,)
+
+
+def _parsed(content: Content, *, salvage: bool) -> Parsed:
+    if not is_pickle(content.raw):
+        return parse_json(content)
+    name, size = content.path.name, len(content.raw)
+    if salvage and (kept := salvage_pickle(content)) is not None:
+        said = (f"'{name}' ends early, at byte {size}: its whole calls are kept, the others lost",)
+        return Parsed(kept, warnings=said, lost=1, places=(Place(name, size, "the file ends"),))
+    return Parsed(parse_pickle(content))
 
 
 def _world(dump: dict[str, Any], groups: Sequence[Group]) -> int | None:
