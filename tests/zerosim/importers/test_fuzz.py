@@ -32,7 +32,7 @@ SECONDS: Final = 20
 BIG: Final = 2**19
 SEEDS: Final = Path(__file__).parent / "seeds"
 SHARED: Final = Path(__file__).parents[4] / "shared" / "traces"
-CHOICES: Final = (ALL, Choice(salvage=True))
+CHOICES: Final = (ALL, Choice(salvage=True), Choice(strict=True))
 SCALE: Final = 2**16
 TOKENS: Final = (
     *(b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\n", b"\0", b"\xff", b"\xef\xbb\xbf"),
