@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+from zerosim.errors import InputError
+
+MAX_TRACKS: Final = 2048
+"""Nobody looks at more, and the time to find one grows with them."""
 
 
 def lay_apart(intervals: Sequence[tuple[int, int]]) -> list[int]:
     """For each (start, end), the first track where it lies inside or beside all that are there.
 
     A stream that does one thing after the other, or one inside the other, needs track 0 alone.
+    Raises InputError for one that needs more than MAX_TRACKS.
     """
     order = sorted(range(len(intervals)), key=lambda i: (intervals[i][0], -intervals[i][1]))
     tracks: list[list[int]] = []  # the ends of what is open, outermost first
@@ -20,6 +27,11 @@ def lay_apart(intervals: Sequence[tuple[int, int]]) -> list[int]:
         )
         if chosen[i] == len(tracks):
             tracks.append([])
+            if len(tracks) > MAX_TRACKS:
+                raise InputError(
+                    f"more than {MAX_TRACKS} spans of one stream cross each other: "
+                    "export the run --to parquet"
+                )
         tracks[chosen[i]].append(end)
     return chosen
 

@@ -56,7 +56,7 @@ def small() -> Trace:
     """Two ranks: a gather, a layer, its update, a reduction beside another layer."""
     kinds = ["all_gather", "forward", "backward", "reduce_scatter", "forward", "optimizer"]
     streams = ["comm", "compute", "compute", "comm", "compute", "compute"]
-    one = {
+    one: dict[str, list[Any]] = {
         "stream": streams,
         "kind": kinds,
         "name": ["AG0", "F0", "B0", "RS0", "F1", "OPT"],
