@@ -10,12 +10,15 @@ from typing import Final
 from zerosim.errors import TraceFileError
 from zerosim.importers import (
     chakra,
+    deepspeed_comms,
     execution,
     exported,
     flight,
     inspector,
     kineto,
+    nccl_debug,
     nccl_profiler,
+    nccl_tests,
     nsys,
     snapshot,
 )
@@ -51,6 +54,9 @@ IMPORTERS: Final[Registry[Importer]] = Registry(
         "nsys": Importer(nsys.sniff, nsys.parse),
         "flight-recorder": Importer(flight.sniff, flight.parse),
         "chakra": Importer(chakra.sniff, chakra.parse),
+        "nccl-tests": Importer(nccl_tests.sniff, nccl_tests.parse),
+        "deepspeed-comms": Importer(deepspeed_comms.sniff, deepspeed_comms.parse),
+        "nccl-debug": Importer(nccl_debug.sniff, nccl_debug.parse),
         "memory-snapshot": Importer(snapshot.sniff, snapshot.parse),
         "execution-trace": Importer(execution.sniff, execution.parse),
     },

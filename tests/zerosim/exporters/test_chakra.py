@@ -196,3 +196,12 @@ def test_chakras_own_classes_read_it_and_write_the_same_bytes(
     assert peer.GlobalMetadata.FromString(head).SerializeToString() == head
     for payload in rest:
         assert peer.Node.FromString(payload).SerializeToString() == payload
+
+
+def test_a_file_cut_between_two_ops_is_noticed(small: Trace, tmp_path: Path) -> None:
+    export(small, "chakra", tmp_path / "run")
+    path = tmp_path / "run" / "run.0.et"
+    path.write_bytes(path.read_bytes()[: -len(nodes(path)[-1].SerializeToString()) - 2])
+    quality = read([path]).meta.quality
+    assert quality.lost == 1
+    assert "'run.0.et' has lost 1 of its 6 ops: export again" in quality.warnings

@@ -58,16 +58,17 @@ def write(trace: Trace, path: Path) -> None:
             kept = source[rank], tuple(groups.numbers.get((n, rank)) for n in groups.sizes)
             if kept not in nodes:
                 nodes[kept] = _nodes(spans[(source[rank],)], rank, groups, trace.begin_ns)
-            head = _framed(_header(trace, rank, source[rank]))
+            head = _framed(_header(trace, rank, source[rank], spans[(source[rank],)].height))
             (folder / f"{name}.{rank}.et").write_bytes(head + nodes[kept])
         listed = {str(number): members for number, members in groups.ranks.items()}
         (folder / "comm_group.json").write_bytes(orjson.dumps(listed))
 
 
-def _header(trace: Trace, rank: int, source: int) -> Message:
+def _header(trace: Trace, rank: int, source: int, n_ops: int) -> Message:
     meta = trace.meta
     told = {
         "rank": rank,
+        "ops": n_ops,
         "world_size": meta.world_size,
         "device": meta.device,
         "aligned": meta.clock.aligned,

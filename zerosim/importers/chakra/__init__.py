@@ -56,6 +56,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         return ()
     found = read_binary(content, choice) if binary else read_json(content)
     told = _told(found.header)
+    _count_lost(content, found, told)
     groups = groups_of(found, content, told)
     nodes = [node for node in found.nodes if node.type not in _SILENT]
     layout = lay_out(str(content.path), nodes, [lane_of(node) for node in nodes])
@@ -68,7 +69,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     return (
         Recording(
             source=content.path.name,
-            rank=_named_rank(content) if rank is None else rank,
+            rank=_named_rank(content, choice) if rank is None else rank,
             world_size=world,
             device=told["device"] if isinstance(told.get("device"), str) else None,
             spans=spans,
@@ -91,9 +92,23 @@ def _told(header: dict[str, Any]) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _named_rank(content: Content) -> int | None:
-    """Chakra's files are called NAME.RANK.et; nothing in them says whose they are."""
-    found = _RANK.search(content.path.name)
+def _count_lost(content: Content, found: ChakraFile, told: dict[str, Any]) -> None:
+    """Our own header says how many ops there were, so that a file cut between two is noticed."""
+    ops = told.get("ops")
+    lost = ops - len(found.nodes) - found.skipped if type(ops) is int else 0
+    if 0 < lost < 2**62:
+        found.lost = max(lost, found.lost)
+        found.warnings.append(
+            f"'{content.path.name}' has lost {lost} of its {ops} ops: export again"
+        )
+
+
+def _named_rank(content: Content, choice: Choice) -> int | None:
+    """Chakra's files are called NAME.RANK.et; nothing in them says whose they are.
+
+    Whoever gives the rank is believed.
+    """
+    found = _RANK.search(content.path.name) if choice.rank is None else None
     return int(found[1]) if found else None
 
 

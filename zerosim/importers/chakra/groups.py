@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from zerosim.trace import MAX_RANKS, Group
 
 BESIDE: Final = "comm_group.json"
 _MOST_BYTES: Final = 2**26
+_OPENS: Final = re.compile(rb'\s*\{\s*"[^"]{0,300}"\s*:\s*\[\s*\d')
 
 
 def looks_like_groups(raw: bytes) -> bool:
@@ -69,7 +71,7 @@ def _beside(content: Content) -> dict[str, tuple[int, ...]]:
 
 
 def _listed(raw: bytes) -> dict[str, tuple[int, ...]]:
-    if len(raw) > _MOST_BYTES or raw.lstrip()[:1] != b"{" or b"traceEvents" in raw[:4096]:
+    if len(raw) > _MOST_BYTES or _OPENS.match(raw) is None:
         return {}
     try:
         document = orjson.loads(raw)

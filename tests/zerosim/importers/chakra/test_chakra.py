@@ -269,3 +269,8 @@ def test_text_is_no_chakra_file() -> None:
     assert not any(
         map(sniff, (b"", b"\0", b"hello", b"{}", b"[1]", b"\n\n\n", b"size count\n" * 9))
     )
+
+
+def test_the_rank_that_is_given_is_believed(timed: Any, tmp_path: Path) -> None:
+    path = timed.write(tmp_path / "run.2.et")
+    assert read([path], choice=Choice(rank=5)).ranks == (5,)

@@ -1,0 +1,167 @@
+"""Logs of nccl-tests: a table of sizes and times, each row the mean of some collectives of one kind."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import polars as pl
+
+from zerosim.importers.choice import Choice
+from zerosim.importers.content import Content
+from zerosim.importers.kineto.facts import kind_of
+from zerosim.importers.recording import COUNTS, Recording
+from zerosim.importers.untimed import one_after_another
+from zerosim.kinds import Kind
+from zerosim.quality import Place, Quality
+from zerosim.trace import Group
+from zerosim.units import DTYPE_BYTES
+
+_HEAD: Final = re.compile(r"#\s+size\s+count\s+type\s+(?:redop\s+)?(?:root\s+)?time\s")
+_RANK: Final = re.compile(r"#\s+Rank\s+(\d{1,7})\s.{0,300}?\[0x[0-9a-f]+\]\s*(.{0,80})$")
+_PROGRAM: Final = re.compile(r"\b([a-z_]{2,30})_perf\b")
+_ROW: Final = re.compile(r"^\s*(\d{1,18})\s+(\d{1,18})\s+([a-z][a-z0-9_]{1,20})\s+(\S.*)$")
+_DECIMAL: Final = re.compile(r"\d\.\d")
+_NUMBER: Final = re.compile(r"\d{1,12}(?:\.\d{1,12})?")
+_DTYPES: Final = {
+    "float": "float32",
+    "half": "float16",
+    "double": "float64",
+    "char": "int8",
+    "int": "int32",
+}
+_SIDES: Final = ((0, "out of place"), (4, "in place"))
+_WHOLE: Final = (3, 4, 8)
+"""Cells from the time on: time, algbw, busbw, error; the same in place."""
+_TELLING: Final = 1.0
+"""GB/s; rates are printed with two decimals, so that slower ones tell nothing."""
+_CLOSE: Final = 0.02
+_LONGEST: Final = 2048
+_PLACES: Final = 20
+_UNKNOWN: Final = (
+    "when a collective ran: rows are laid out one after the other",
+    "what each rank did: a row is the mean of many collectives, over all ranks",
+)
+_Row = tuple[dict[str, Any], float, float]
+
+
+def sniff(raw: bytes) -> bool:
+    """Whether `raw` has the head of a table of nccl-tests."""
+    at = raw.find(b"  size ")
+    while at >= 0:
+        if _HEAD.search(raw[max(0, at - 20) : at + 200].decode("latin-1")):
+            return b"\0" not in raw[:4096]
+        at = raw.find(b"  size ", at + 1)
+    return False
+
+
+def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
+    """One recording, as of rank 0, which wrote the log. Raises TraceFileError where times do not fit."""
+    rows: list[_Row] = []
+    places: list[Place] = []
+    ranks: dict[int, str] = {}
+    program, columns, n_rows, at = "", "", 0, 0
+    for raw in content.raw.splitlines(keepends=True):
+        line = raw[:_LONGEST].decode("utf-8", errors="replace").rstrip()
+        if (head := _HEAD.search(line)) is not None:
+            columns = head[0]
+        elif (rank := _RANK.search(line)) is not None:
+            ranks[int(rank[1])] = rank[2].strip()
+        elif line.lstrip().startswith("#") and (named := _PROGRAM.search(line)) is not None:
+            program = named[1]
+        elif columns and (row := _ROW.match(line)) is not None:
+            n_rows += 1
+            cells = row[4].split()[columns.split().index("time") - 4 :]
+            rows += (sides := _sides(row, cells))
+            if len(sides) < _expected(cells):
+                places.append(Place(content.path.name, at, "a row that is not whole"))
+        elif columns and len(_DECIMAL.findall(line)) >= 3:  # noqa: PLR2004 - time and two rates
+            n_rows += 1
+            places.append(Place(content.path.name, at, "a row whose sizes cannot be read"))
+        at += len(raw)
+    kind = _kind(program, columns, rows, len(ranks))
+    told = [row | {"kind": kind.value} for row, _, _ in rows]
+    return (_recording(content, told, ranks, n_rows, places, given=choice.rank is not None),)
+
+
+def _expected(cells: list[str]) -> int:
+    """How many sides a row should have: two, or one where it stands alone or the other is N/A."""
+    if len(cells) not in _WHOLE:
+        return 3
+    return sum(cells[at : at + 3] not in ([], ["N/A"] * 3) for at, _ in _SIDES)
+
+
+def _sides(found: re.Match[str], cells: list[str]) -> list[_Row]:
+    rows: list[_Row] = []
+    for at, side in _SIDES:
+        numbers = [cell for cell in cells[at : at + 3] if _NUMBER.fullmatch(cell)]
+        if len(numbers) == 3:  # noqa: PLR2004 - time, algbw, busbw
+            took, algbw, busbw = map(float, numbers)
+            dtype = _DTYPES.get(found[3], found[3])
+            width, nbytes = DTYPE_BYTES.get(dtype), int(found[1])
+            row = {
+                "stream": side,
+                "name": f"{nbytes} B {side}",
+                "ns": round(took * 1000),
+                "nbytes": nbytes,
+                "elements": nbytes // width if width else None,
+                "dtype": dtype,
+                "group": "world",
+            }
+            rows.append((row, algbw, busbw))
+    return rows
+
+
+def _kind(program: str, columns: str, rows: list[_Row], n: int) -> Kind:
+    """By the name of the program, else by what the ratio of the two bandwidths leaves over.
+
+    All-gather and all-to-all have one ratio, as have broadcast, send and receive: those stay unknown.
+    """
+    if (named := kind_of(program)) is not Kind.COLLECTIVE:
+        return named
+    told = [busbw / algbw for _, algbw, busbw in rows if algbw >= _TELLING]
+    ratio = sorted(told)[len(told) // 2] if told else 0.0
+    if n > 2 and abs(ratio - 2 * (n - 1) / n) < _CLOSE:  # noqa: PLR2004 - of two it is 1, like others
+        return Kind.ALL_REDUCE
+    if "redop" in columns and "root" not in columns and abs(ratio - (n - 1) / max(n, 1)) < _CLOSE:
+        return Kind.REDUCE_SCATTER if n > 2 else Kind.COLLECTIVE  # noqa: PLR2004
+    return Kind.COLLECTIVE
+
+
+def _recording(
+    content: Content,
+    rows: list[dict[str, Any]],
+    ranks: dict[int, str],
+    n_rows: int,
+    places: list[Place],
+    *,
+    given: bool,
+) -> Recording:
+    name, n = content.path.name, len(ranks)
+    notes = (
+        (len(places), f"'{name}' has {len(places)} rows that are not whole: left out"),
+        (not rows, f"'{name}' has no times: its table is empty"),
+        (
+            rows and rows[0]["kind"] == Kind.COLLECTIVE,
+            f"'{name}' does not say which collective it measured",
+        ),
+        (not n, f"'{name}' does not list its ranks"),
+    )
+    return Recording(
+        source=name,
+        rank=None if given else 0,  # whoever gives the rank is believed
+        world_size=n or None,
+        device=next((device for device in ranks.values() if device), None),
+        spans=one_after_another(name, rows),
+        samples=pl.DataFrame(schema=COUNTS),
+        windows=(),
+        groups=(Group("world", n, tuple(range(n))),) if n else (),
+        absolute=False,
+        quality=Quality(
+            events=n_rows,
+            skipped=len(places),
+            warnings=(*content.warnings, *(text for said, text in notes if said)),
+            places=tuple(places[:_PLACES]),
+            unknown=_UNKNOWN,
+        ),
+    )
