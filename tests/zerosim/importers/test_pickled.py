@@ -123,14 +123,14 @@ def test_hostile_pickles_are_refused_with_a_sentence(raw: bytes, says: str) -> N
 
 
 def quick(raw: bytes) -> str | None:
-    """What is said of `raw` within two seconds; None if it loads."""
+    """What is said of `raw`, without a hang; None if it loads."""
     start = time.process_time()
     try:
         loaded(raw)
     except TraceFileError as refused:
         return str(refused)
     finally:
-        assert time.process_time() - start < 2
+        assert time.process_time() - start < 30
     return None
 
 
