@@ -22,7 +22,7 @@ app: setup ## serve the dashboard with the example runs
 
 test: setup ## all tests: unit, property, golden, docs, real ranks, browser journeys
 	$(PY) -m pytest -q -n 2 -m 'not runtime and not e2e'
-	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 3 --dist loadgroup -m '(runtime or e2e) and not quiet'
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile -m '(runtime or e2e) and not quiet'
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -m quiet
 
 check: setup ## format, lint, floors, types

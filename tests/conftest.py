@@ -25,13 +25,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests are spread by groups, a file stays together, and so do all that look at one launch of ranks."""
-    for item in items:
-        shared = "ranks" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("ranks" if shared else item.nodeid.split("::")[0]))
-
-
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, Any], None]:
     """Holds a value against `golden/NAME.json`; writes the file with `--update-golden`."""

@@ -16,8 +16,8 @@ def count(page: Any) -> int:
     return found
 
 
-def test_filters_choose_rows_and_stay_in_the_address(open_page: Any, theme: str) -> None:
-    page = open_page("/", theme)
+def test_filters_choose_rows_and_stay_in_the_address(open_page: Any) -> None:
+    page = open_page("/")
     page.get_by_role("link", name="Accuracy", exact=True).click()
     page.wait_for_url("**/accuracy")
     every = count(page)

@@ -34,9 +34,9 @@ def test_another_schedule_brings_its_own_knobs_and_keeps_the_model(open_page: An
 
 
 def test_the_address_keeps_view_and_step_through_a_change_of_schedule(
-    open_page: Any, theme: str
+    open_page: Any,
 ) -> None:
-    page = open_page("/simulate?set=schedule%3Dddp+run.steps%3D3&view=buckets&shown=first", theme)
+    page = open_page("/simulate?set=schedule%3Dddp+run.steps%3D3&view=buckets&shown=first")
     order(page, "F0 F1 F2 B2 B1 B0 AR2-0 OPT BCbuckets BCbuckets")
     assert page.locator("#sim-fig-buckets figcaption, #sim-fig-buckets").count() == 1
     page.get_by_text("Steady step", exact=True).click()

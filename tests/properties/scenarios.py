@@ -21,7 +21,7 @@ from zerosim.trace import Trace
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Record = dict[str, Any]
 EVERY_SCHEDULE = pytest.mark.parametrize("schedule", list(SCHEDULES))
-FEW = settings(max_examples=25)
+FEW = settings(max_examples=16)
 """Twenty-five examples for each schedule: a hundred for each rule."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -58,15 +59,23 @@ def single(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Ranks]:
-    """The launch of `n` ranks, made when it is first asked for."""
+def ranks(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Callable[[int], Ranks]:
+    """The launch of `n` ranks, made when it is first asked for, by whichever worker that is."""
     made: dict[int, Ranks] = {}
+    mine = tmp_path_factory.getbasetemp()
+    everyones = mine if worker_id == "master" else mine.parent
 
     def of(n_ranks: int) -> Ranks:
         if n_ranks not in made:
-            directory = tmp_path_factory.mktemp(f"ranks-{n_ranks}")
-            code = run_ranks([str(PROGRAM), str(directory), str(n_ranks)], directory, n_ranks)
-            assert code == 0, (directory / "torchrun.log").read_text()
+            directory = everyones / f"ranks-{n_ranks}"
+            with (everyones / f"ranks-{n_ranks}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not directory.exists():
+                    directory.mkdir()
+                    words = [str(PROGRAM), str(directory), str(n_ranks)]
+                    code = run_ranks(words, directory, n_ranks)
+                    (directory / "code").write_text(f"{code}")
+            assert (directory / "code").read_text() == "0", (directory / "torchrun.log").read_text()
             reports = [
                 orjson.loads((directory / f"report-{rank}.json").read_bytes())
                 for rank in range(n_ranks)
