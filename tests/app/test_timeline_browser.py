@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,6 @@ from zerosim_app.components import timeline as module
 from zerosim_app.components.timeline import Options, RunUrl, register, timeline
 from zerosim_app.shelf import Shelf
 
-sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.e2e
 ASSETS = Path(module.__file__).parents[1] / "assets"
 
@@ -41,17 +39,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.port}/"
     server.shutdown()
     thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("no chromium on this machine")
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,15 +15,7 @@ from zerosim.store import save_run
 from zerosim_app.config import examples_path
 from zerosim_app.factory import create_app
 
-sync_api = pytest.importorskip("playwright.sync_api")
 _LOUD = ("error", "warning")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-]
 
 
 @pytest.fixture(scope="session", name="library")
@@ -44,17 +35,6 @@ def _address(library: Path) -> Iterator[str]:
     yield f"http://127.0.0.1:{server.port}"
     server.shutdown()
     thread.join()
-
-
-@pytest.fixture(scope="session", name="browser")
-def _browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("no chromium on this machine")
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(params=["light", "dark"])
