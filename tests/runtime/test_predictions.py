@@ -31,7 +31,6 @@ BAR = 0.15
 SCHEDULES = {
     "zero1": ("schedule=zero1", "native"),
     "zero2": ("schedule=zero2", "all-to-all"),
-    "zero3": ("prefetch=0", "all-to-all"),
     "zero3 ahead": ("prefetch=1", "all-to-all"),
 }
 
