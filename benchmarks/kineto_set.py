@@ -54,7 +54,7 @@ def _write(path: Path, rank: int, ranks: int, nbytes: int) -> Path:
     with path.open("w") as file:
         file.write(_header(rank, ranks))
         file.write(",\n".join(host + device + _threads(rank)))
-        file.write('\n  ],\n  "traceName": "/tmp/synthetic.json"\n}\n')
+        file.write('\n  ],\n  "traceName": "synthetic.json"\n}\n')
     return path
 
 

@@ -47,6 +47,8 @@ COMMUNICATION: Final = (
     Kind.COLLECTIVE,
 )
 """Kinds that keep the network busy: their union is the communication time."""
+SIZED: Final = tuple(kind for kind in COMMUNICATION if kind is not Kind.BARRIER)
+"""Communication that has a size."""
 SAME_SIZE: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.BROADCAST)
 """Collectives whose full tensor has as many elements on every rank."""
 MUTUAL: Final = (

@@ -8,11 +8,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import SIZED
 from zerosim.trace import Trace, of_kind
 
 COUNTS: Final = ("events", "repaired", "skipped", "lost", "before_window", "unsized")
-_SIZED: Final = tuple(k for k in COMMUNICATION if k is not Kind.BARRIER)
 
 
 def report(trace: Trace) -> dict[str, Any]:
@@ -23,7 +22,7 @@ def report(trace: Trace) -> dict[str, Any]:
     """
     quality, present = trace.meta.quality, set(trace.ranks)
     world = trace.meta.world_size
-    rows = trace.spans.filter(of_kind(_SIZED))
+    rows = trace.spans.filter(of_kind(SIZED))
     unsized = rows.filter(pl.col("elements").is_null() & pl.col("nbytes").is_null()).height
     clock = trace.meta.clock
     return {

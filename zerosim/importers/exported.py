@@ -18,7 +18,7 @@ from zerosim.importers.kineto.steps import step_windows
 from zerosim.importers.kineto.times import fits_float, nanoseconds
 from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
 from zerosim.importers.recording import COUNTS, ROWS, Recording
-from zerosim.kinds import COMMUNICATION, KINDS, Kind
+from zerosim.kinds import KINDS, SIZED
 from zerosim.quality import Quality
 from zerosim.trace import MAX_RANKS, SPANS, Flag, flagged, of_kind
 
@@ -28,7 +28,6 @@ KEY: Final = "zerosim"
 TOLD: Final = tuple(c for c in SPANS if c not in ("rank", "start_ns", "end_ns"))
 """The columns that stand in the arguments; times are those of the event itself."""
 _BOUNDS: Final[dict[pl.DataType, int]] = {pl.Int32(): 2**31, pl.Int64(): 2**62, pl.UInt8(): 2**8}
-_SIZED: Final = tuple(kind for kind in COMMUNICATION if kind is not Kind.BARRIER)
 _OPTIONAL: Final = frozenset(TOLD) - {"stream", "kind", "name", "flags"}
 
 
@@ -158,7 +157,7 @@ def _recordings(
                 skipped=pile.skipped + (parsed.skipped if first else 0),
                 lost=max(parsed.lost, told - found - skipped) if first else 0,
                 before_window=pile.spans.filter(flagged(Flag.BEFORE_WINDOW)).height,
-                unsized=pile.spans.filter(of_kind(_SIZED) & pl.col("elements").is_null()).height,
+                unsized=pile.spans.filter(of_kind(SIZED) & pl.col("elements").is_null()).height,
                 warnings=said if first else (),
                 places=parsed.places if first else (),
             ),

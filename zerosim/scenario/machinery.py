@@ -63,7 +63,7 @@ def cluster_of(scenario: Scenario, given: Calibration | None = None) -> Cluster:
             collective_s=chosen(c.collective_issue_s, base.host.collective_s),
         ),
         base_s=chosen(c.base_s, base.base_s),
-        contention=replace(_contention(c, base), hosts=_kept(c, machine, given)),
+        contention=replace(_contention(c, base), hosts=_kept(c, base, machine, given)),
         backend=_backend(c, base),
     )
 
@@ -101,11 +101,11 @@ def _contention(c: ClusterSection, base: Cluster) -> Contention:
     )
 
 
-def _kept(c: ClusterSection, machine: Machine, given: Calibration | None) -> float:
+def _kept(c: ClusterSection, base: Cluster, machine: Machine, given: Calibration | None) -> float:
     """What transfers keep while hosts compute; one whose rate is said outright has just that rate."""
     if c.inter_busbw is not None:
         return 1.0
-    return machine.kept(machine.inter.busbw if c.inter is None else read_rate(c.inter), given)
+    return base.contention.hosts if c.inter is None else machine.kept(read_rate(c.inter), given)
 
 
 def _refuse_unread(section: ClusterSection, model: str) -> None:

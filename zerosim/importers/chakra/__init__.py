@@ -22,13 +22,12 @@ from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.kineto.header import is_absolute
 from zerosim.importers.recording import COUNTS, Recording, Window
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import SIZED
 from zerosim.quality import Quality
 from zerosim.trace import Flag, flagged, of_kind
 
 _RANK: Final = re.compile(r"\.(\d{1,7})\.(?:et|json)(?:\.gz)?$")
 _SILENT: Final = (NodeType.INVALID, NodeType.METADATA)
-_SIZED: Final = tuple(k for k in COMMUNICATION if k is not Kind.BARRIER)
 _UNKNOWN: Final = (
     "which step and unit an op belongs to",
     "when the host issued an op",
@@ -139,7 +138,7 @@ def _quality(
 ) -> Quality:
     name, nodes = content.path.name, found.nodes
     ids = [node.id for node in nodes]
-    unsized = spans.filter(of_kind(_SIZED) & pl.col("nbytes").is_null()).height
+    unsized = spans.filter(of_kind(SIZED) & pl.col("nbytes").is_null()).height
     notes = (
         (not ids, "has no nodes"),
         (len(ids) - len(set(ids)), "has {} nodes with the id of another one"),

@@ -17,7 +17,7 @@ from zerosim.importers.kineto.facts import ranks_of
 from zerosim.importers.kineto.header import is_absolute
 from zerosim.importers.loose_json import Parsed, parse_json
 from zerosim.importers.recording import COUNTS, ROWS, Recording
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import MAX_RANKS, Flag, Group
 from zerosim.units import NS_PER_US
@@ -178,8 +178,7 @@ def _quality(
     unknown: tuple[str, ...],
 ) -> Quality:
     name = content.path.name
-    sized = [k for k in COMMUNICATION if k is not Kind.BARRIER]
-    unsized = sum(op.facts.elements is None and op.facts.kind in sized for op in found)
+    unsized = sum(op.facts.elements is None and op.facts.kind in SIZED for op in found)
     twice = len(nodes) - len({node.id for node in nodes})
     notes = (
         (not found, "has no collectives and no ops"),

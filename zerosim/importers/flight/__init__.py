@@ -15,7 +15,7 @@ from zerosim.importers.flight.calls import Call, read_calls, sequences, text
 from zerosim.importers.loose_json import Parsed, parse_json
 from zerosim.importers.pickled import is_pickle, parse_pickle, salvage_pickle
 from zerosim.importers.recording import COUNTS, ROWS, Recording
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, Group
 
@@ -125,8 +125,7 @@ def _quality(
     version = text(dump.get("version"))
     untimed = sum(Flag.UNTIMED in c.flags for c in calls)
     unfinished = sum(Flag.UNFINISHED in c.flags for c in calls)
-    sized = [k for k in COMMUNICATION if k is not Kind.BARRIER]
-    unsized = sum(c.elements is None and c.kind in sized for c in calls)
+    unsized = sum(c.elements is None and c.kind in SIZED for c in calls)
     last = calls[-1].number if calls else None
     gone = last + 1 - len(calls) - len(lost) if last is not None else 0
     notes = (

@@ -28,14 +28,12 @@ from zerosim.importers.kineto.times import fits_float, has_uneven_decimals
 from zerosim.importers.kineto.unread import unread_places
 from zerosim.importers.loose_json import MAX_PLACES, Parsed, parse_exactly, parse_json
 from zerosim.importers.recording import Recording, Window
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, Group, flagged, of_kind
 
 WHOLE_BYTES: Final = 2**24
 """A damaged file up to this size is read whole: its tree takes ten times as much."""
-
-_SIZED: Final = tuple(k for k in COMMUNICATION if k is not Kind.BARRIER)
 
 
 def sniff(raw: bytes) -> bool:
@@ -195,7 +193,7 @@ def _first(spans: pl.DataFrame, windows: Sequence[Window]) -> int | None:
 
 def _quality(content: Content, read: _Read, spans: pl.DataFrame) -> Quality:
     events, n_events = read.events, read.n_events
-    unsized = spans.filter(of_kind(_SIZED) & pl.col("elements").is_null()).height
+    unsized = spans.filter(of_kind(SIZED) & pl.col("elements").is_null()).height
     before = _flagged(spans, Flag.BEFORE_WINDOW)
     skipped = len(events.skipped)
     notes = (

@@ -16,7 +16,7 @@ from zerosim.importers.nsys.database import Database, open_database
 from zerosim.importers.nsys.spans import Marks, sort_marks, spans_of
 from zerosim.importers.nsys.tables import GRAPHS, KERNELS, Recorded, read_tables
 from zerosim.importers.recording import COUNTS, Recording
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, flagged, of_kind
 
@@ -24,7 +24,6 @@ MAX_RANKS: Final = 4096
 """A file with more is damaged or hostile."""
 _EPOCH_NS: Final = 1_000_000_000_000_000_000
 """Sep 2001: a time after this counts from the epoch, one before it from the session's start."""
-_SIZED: Final = tuple(k for k in COMMUNICATION if k is not Kind.BARRIER)
 _OURS: Final = frozenset({"StringIds", "TARGET_INFO_SESSION_START_TIME"})
 _NO_RANK: Final = (
     "Nsight Systems does not say which rank a process is: ranks are in order of GPU and process"
@@ -160,7 +159,7 @@ def _recording(
 
 def _quality(source: str, spans: pl.DataFrame, *, ranked: bool) -> Quality:
     before = spans.filter(flagged(Flag.BEFORE_WINDOW)).height
-    unsized = spans.filter(of_kind(_SIZED) & pl.col("nbytes").is_null()).height
+    unsized = spans.filter(of_kind(SIZED) & pl.col("nbytes").is_null()).height
     untimed = spans.filter(flagged(Flag.UNTIMED)).height
     unfinished = spans.filter(flagged(Flag.UNFINISHED)).height
     notes = (
