@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ from zerosim.importers import (
 from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.choosing import refuse_repairs, select
 from zerosim.importers.clocks import align
-from zerosim.importers.content import Content, describe
+from zerosim.importers.content import Content, describe, held
 from zerosim.importers.identity import distinct_sources, with_rank
 from zerosim.importers.merging import merge, one_format
 from zerosim.importers.places import open_all
@@ -38,25 +38,29 @@ Watch = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Importer:
-    """A format: how to tell it from its bytes, and how to read one file of it."""
+    """A format: how to tell it from its bytes (of a big file: its first), and how to read one file of it."""
 
     sniff: Callable[[bytes], bool]
     parse: Callable[[Content, Choice], Sequence[Recording]]
+    most: int | None = 2**27
+    """So many bytes it reads, for they stand in memory with the tree of them; None: it reads in pieces."""
 
 
+_LOGS: Final = 2**30
+"""Lines of text make no tree."""
 IMPORTERS: Final[Registry[Importer]] = Registry(
     "importer",
     {
-        "exported": Importer(exported.sniff, exported.parse),
-        "nccl-profiler": Importer(nccl_profiler.sniff, nccl_profiler.parse),
-        "kineto": Importer(kineto.sniff, kineto.parse),
-        "inspector": Importer(inspector.sniff, inspector.parse),
-        "nsys": Importer(nsys.sniff, nsys.parse),
+        "exported": Importer(exported.sniff, exported.parse, None),
+        "nccl-profiler": Importer(nccl_profiler.sniff, nccl_profiler.parse, None),
+        "kineto": Importer(kineto.sniff, kineto.parse, None),
+        "inspector": Importer(inspector.sniff, inspector.parse, None),
+        "nsys": Importer(nsys.sniff, nsys.parse, None),
         "flight-recorder": Importer(flight.sniff, flight.parse),
         "chakra": Importer(chakra.sniff, chakra.parse),
-        "nccl-tests": Importer(nccl_tests.sniff, nccl_tests.parse),
-        "deepspeed-comms": Importer(deepspeed_comms.sniff, deepspeed_comms.parse),
-        "nccl-debug": Importer(nccl_debug.sniff, nccl_debug.parse),
+        "nccl-tests": Importer(nccl_tests.sniff, nccl_tests.parse, _LOGS),
+        "deepspeed-comms": Importer(deepspeed_comms.sniff, deepspeed_comms.parse, _LOGS),
+        "nccl-debug": Importer(nccl_debug.sniff, nccl_debug.parse, _LOGS),
         "memory-snapshot": Importer(snapshot.sniff, snapshot.parse),
         "execution-trace": Importer(execution.sniff, execution.parse),
     },
@@ -80,10 +84,45 @@ def read(
     of the run in another format than the one that timed most of it. Raises TraceFileError for a file
     given by name that is no known trace, is damaged, or is too big.
     """
-    warnings: list[str] = []
-    formats: dict[str, list[tuple[Path, Recording]]] = {}
-    named: set[str] = set()
-    for found in open_all(paths, warnings, salvage=choice.salvage):
+    gathered = _gather(paths, choice, watch)
+    if gathered.left_out and not gathered.ranks >= (choice.ranks or frozenset()):
+        # Who is who may only show beside the others: by the names of files that all say rank 0.
+        gathered = _gather(paths, replace(choice, ranks=None), watch)
+    formats, named, warnings = gathered.formats, gathered.named, gathered.warnings
+    if not formats:
+        why = f" ({warnings[0]})" if warnings else ""
+        raise TraceFileError(f"no trace in '{paths[0]}'{why}: known formats are {_known()}")
+    if gathered.left_out:
+        warnings.append(f"{gathered.left_out} ranks of the files were not asked for")
+    told_apart = {format_: distinct_sources(parts) for format_, parts in formats.items()}
+    recordings = with_rank(one_format(told_apart, named, warnings), choice.rank)
+    trace = merge(recordings, name or _name(paths), warnings)
+    if choice.strict:
+        refuse_repairs(trace.meta.quality)
+    return select(align(trace) if choice.align else trace, choice)
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What was found in files: recordings by format, and the formats of files that were given by name.
+
+    `left_out`: how many recordings are of ranks that nobody asked for.
+    """
+
+    formats: dict[str, list[tuple[Path, Recording]]] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+    left_out: int = 0
+
+    @property
+    def ranks(self) -> frozenset[int | None]:
+        """The ranks that the recordings say they are of."""
+        return frozenset(each.rank for parts in self.formats.values() for _, each in parts)
+
+
+def _gather(paths: Sequence[Path], choice: Choice, watch: Watch | None) -> _Gathered:
+    gathered = _Gathered()
+    for found in open_all(paths, gathered.warnings, salvage=choice.salvage):
         content = found.content
         if watch:
             watch(content.path.name, found.share)
@@ -93,21 +132,20 @@ def read(
         if format_ is None:
             if found.named:
                 raise _unknown(content)
-            warnings.append(f"'{content.path.name}' left out: it is {describe(content.raw)}")
+            what = describe(content.raw)
+            gathered.warnings.append(f"'{content.path.name}' left out: it is {what}")
             continue
         if found.named:
-            named.add(format_)
-        if parsed := IMPORTERS[format_].parse(content, choice):
-            formats.setdefault(format_, []).extend((content.path, each) for each in parsed)
-    if not formats:
-        why = f" ({warnings[0]})" if warnings else ""
-        raise TraceFileError(f"no trace in '{paths[0]}'{why}: known formats are {_known()}")
-    told_apart = {format_: distinct_sources(parts) for format_, parts in formats.items()}
-    recordings = with_rank(one_format(told_apart, named, warnings), choice.rank)
-    trace = merge(recordings, name or _name(paths), warnings)
-    if choice.strict:
-        refuse_repairs(trace.meta.quality)
-    return select(align(trace) if choice.align else trace, choice)
+            gathered.named.add(format_)
+        importer = IMPORTERS[format_]
+        if importer.most is not None:
+            content = held(content, importer.most)
+        for recording in importer.parse(content, choice):
+            if recording.asked_for:
+                gathered.formats.setdefault(format_, []).append((content.path, recording))
+            else:
+                gathered.left_out += 1
+    return gathered
 
 
 def _format_of(raw: bytes) -> str | None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from gzip import BadGzipFile, GzipFile
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, final
+from typing import IO, Any, Final, final
 
 from zerosim.errors import TraceFileError
 from zerosim.importers.content import (
@@ -65,7 +65,7 @@ def unfold(content: Content, notes: list[str]) -> Iterator[Content]:
     if not is_archive(content.raw):
         yield content
         return
-    size = content.file.stat().st_size if content.file else len(content.raw)
+    size = content.file.stat().st_size if content.file else len(content.whole)
     allowance = Allowance(unfolding_limit(size, MAX_UNPACKED), MAX_MEMBERS, notes)
     yield from _members(content, allowance, 1)
 
@@ -109,7 +109,7 @@ class _Careful(io.BufferedReader):
 @contextmanager
 def _opened(content: Content, allowance: Allowance) -> Iterator[_Careful]:
     if content.file is None:
-        yield _Careful(io.BytesIO(content.raw))
+        yield _Careful(_bytes_of(content))
         return
     with content.file.open("rb", buffering=0) as file:
         zipped = is_gzip(file.read(2))
@@ -120,6 +120,13 @@ def _opened(content: Content, allowance: Allowance) -> Iterator[_Careful]:
         with tempfile.TemporaryFile(buffering=0) as unzipped:
             _unzip(content.path, file, unzipped, allowance.nbytes)
             yield _Careful(unzipped)
+
+
+def _bytes_of(content: Content) -> Any:  # noqa: ANN401 - BufferedReader asks for no more than a file
+    if content.stored is None:
+        return io.BytesIO(content.raw)
+    content.stored.file.seek(0)
+    return content.stored.file
 
 
 def _unzip(path: Path, zipped: IO[bytes], to: IO[bytes], limit: int) -> None:
@@ -195,7 +202,7 @@ def _counted(path: Path, name: str, file: IO[bytes], allowance: Allowance) -> Co
     _count(path, allowance)
     limit = min(MAX_BYTES, allowance.nbytes)
     content = read_member(path / PurePosixPath(name.replace("\\", "/")), file, limit)
-    allowance.nbytes -= len(content.raw)
+    allowance.nbytes -= len(content.whole)
     return content
 
 

@@ -1,20 +1,29 @@
-"""Files as bytes: read whole within a limit, unzipped by what they hold, never by their suffix."""
+"""Files as bytes: within a limit, unzipped by what they hold, never by their suffix."""
 
 from __future__ import annotations
 
 import io
 import tarfile
+import tempfile
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
 import orjson
 
 from zerosim.errors import TraceFileError
+from zerosim.importers.stored import Source, Stored
+from zerosim.units import format_bytes
 
 MAX_BYTES: Final = 4 * 2**30
 """The most bytes one file may unfold to; more is a mistake or an attack."""
+
+HELD_BYTES: Final = 2**27
+"""A bigger file is not held in memory."""
+_HEAD: Final = 2**24
+"""So much of a bigger one tells its format."""
 
 MAX_UNFOLDING: Final = 250
 """How many bytes one zipped byte of a trace may be; real ones give 10 to 40, a bomb 1,000."""
@@ -45,13 +54,41 @@ class Content:
     """What a file holds, unzipped, and what was odd about it.
 
     Of a database or an archive `raw` is the beginning alone: it is read where it lies, at `file`. That
-    is None for what lies nowhere by itself: a member of an archive, a zipped file.
+    is None for what lies nowhere by itself: a member of an archive, a zipped file. Of a big file `raw`
+    is the beginning, too, and `stored` the whole.
+
+    Of what is put together of pieces of a file, `cuts` say from which byte of `raw` on how many more
+    bytes of that file, `of`, lie before: (at, more), ascending.
     """
 
     path: Path
     raw: bytes
     warnings: tuple[str, ...] = ()
     file: Path | None = None
+    stored: Stored | None = None
+    cuts: tuple[tuple[int, int], ...] = ()
+    of: Source = b""
+
+    def byte(self, at: int) -> int:
+        """The byte of the file at which byte `at` of `raw` lies."""
+        return at + next((more for begin, more in reversed(self.cuts) if begin <= at), 0)
+
+    @property
+    def whole(self) -> Source:
+        """All of its bytes."""
+        return self.raw if self.stored is None else self.stored
+
+
+def held(content: Content, limit: int) -> Content:
+    """`content` with all of its bytes in memory; raises TraceFileError if they are over `limit`."""
+    if content.stored is None:
+        return content
+    if len(content.stored) > limit:
+        raise TraceFileError(
+            f"'{content.path}' has {format_bytes(len(content.stored))}, and of its format no more than"
+            f" {format_bytes(limit)} can be read: record fewer steps"
+        )
+    return replace(content, raw=content.stored[:], stored=None)
 
 
 def read_content(path: Path, limit: int = MAX_BYTES, *, salvage: bool = False) -> Content:
@@ -75,7 +112,9 @@ def read_content(path: Path, limit: int = MAX_BYTES, *, salvage: bool = False) -
                 return _unzipped(path, file, limit, salvage=salvage)
             if head.startswith(SQLITE) or is_archive(head):
                 return Content(path, head, file=path)
-            return Content(path, _bounded(path, file, limit), file=path)
+            if HELD_BYTES < (size := path.stat().st_size) <= limit:
+                return _stored(path, path.open("rb"), size, at=path)
+            return replace(_bounded(path, _chunks(file), limit, "holds"), file=path)
     except OSError as error:
         reason = error.strerror or error
         raise TraceFileError(f"cannot read '{path}': {reason}; check the path") from None
@@ -83,10 +122,12 @@ def read_content(path: Path, limit: int = MAX_BYTES, *, salvage: bool = False) -
 
 def read_member(path: Path, file: IO[bytes], limit: int) -> Content:
     """The bytes of a member of an archive, gunzipped if they are gzip; raises as `read_content`."""
-    raw = _bounded(path, file, limit)
-    if is_gzip(raw):
-        return _unzipped(path, io.BytesIO(raw), unfolding_limit(len(raw), limit))
-    return Content(path, raw)
+    content = _bounded(path, _chunks(file), limit, "holds")
+    if is_gzip(content.raw):
+        zipped = content.stored.file if content.stored else io.BytesIO(content.raw)
+        zipped.seek(0)
+        return _unzipped(path, zipped, unfolding_limit(len(content.whole), limit))
+    return content
 
 
 def unfolding_limit(zipped: int, limit: int = MAX_BYTES) -> int:
@@ -147,19 +188,55 @@ def _describe_json(raw: bytes) -> str:
     return "JSON without trace events"
 
 
-def _bounded(path: Path, file: IO[bytes], limit: int) -> bytes:
-    raw = bytearray()
-    while chunk := file.read(min(_CHUNK, limit + 1)):
-        raw += chunk
-        if len(raw) > limit:
+def _bounded(path: Path, chunks: Iterable[bytes], limit: int, what: str) -> Content:
+    """What `chunks` come to: in memory, or in a file without a name if that is much."""
+    raw, rest, size = bytearray(), None, 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > limit:
             raise TraceFileError(
-                f"'{path}' holds more than {limit} bytes: record fewer steps, or cut it"
+                f"'{path}' {what} more than {limit} bytes: record fewer steps, or cut it"
             )
-    return bytes(raw)
+        if rest is None and size > HELD_BYTES:
+            rest = tempfile.TemporaryFile()  # noqa: SIM115 - closed when nobody reads it any more
+            _write(path, rest, raw)
+            raw.clear()
+        if rest is None:
+            raw += chunk
+        else:
+            _write(path, rest, chunk)
+    return Content(path, bytes(raw)) if rest is None else _stored(path, rest, size)
+
+
+def _write(path: Path, file: IO[bytes], chunk: bytes | bytearray) -> None:
+    try:
+        file.write(chunk)
+    except OSError as error:
+        file.close()
+        raise TraceFileError(
+            f"'{path}' cannot be unfolded in '{tempfile.gettempdir()}' ({error.strerror}):"
+            " make room there, or name another place by TMPDIR"
+        ) from None
+
+
+def _stored(path: Path, file: IO[bytes], size: int, at: Path | None = None) -> Content:
+    stored = Stored(path, file, size)
+    return Content(path, stored[:_HEAD], file=at, stored=stored)
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    while chunk := file.read(_CHUNK):
+        yield chunk
 
 
 def _unzipped(path: Path, file: IO[bytes], limit: int, *, salvage: bool = False) -> Content:
-    raw, member, rest = bytearray(), _member(), b""
+    notes: list[str] = []
+    content = _bounded(path, _unzipping(path, file, notes, salvage=salvage), limit, "unfolds to")
+    return replace(content, warnings=tuple(notes))
+
+
+def _unzipping(path: Path, file: IO[bytes], notes: list[str], *, salvage: bool) -> Iterator[bytes]:
+    member, rest = _member(), b""
     try:
         while chunk := rest or file.read(_CHUNK):
             if member.eof:
@@ -167,24 +244,17 @@ def _unzipped(path: Path, file: IO[bytes], limit: int, *, salvage: bool = False)
                 if not chunk:
                     continue
                 if chunk[:1] != _GZIP[:1]:
-                    note = f"'{path.name}' has bytes after its gzip end: ignored"
-                    return Content(path, bytes(raw), (note,))
+                    notes.append(f"'{path.name}' has bytes after its gzip end: ignored")
+                    return
                 member = _member()
-            raw += member.decompress(chunk, limit + 1 - len(raw))
-            if len(raw) > limit:
-                raise TraceFileError(
-                    f"'{path}' unfolds to more than {limit} bytes: record fewer steps, or cut it"
-                )
+            yield member.decompress(chunk)
             rest = member.unused_data
     except zlib.error as error:
         raise TraceFileError(f"'{path}' is a damaged gzip file ({error}): copy it again") from None
-    if not member.eof and salvage:
-        return Content(
-            path, bytes(raw), (f"'{path.name}' is a truncated gzip file: read to its end",)
-        )
-    if not member.eof:
+    if not member.eof and not salvage:
         raise TraceFileError(f"'{path}' is a truncated gzip file: copy or export it again")
-    return Content(path, bytes(raw))
+    if not member.eof:
+        notes.append(f"'{path.name}' is a truncated gzip file: read to its end")
 
 
 def _member() -> zlib._Decompress:

@@ -14,9 +14,9 @@ from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.kineto import header as heads
 from zerosim.importers.kineto.events import STEP, sort_events
+from zerosim.importers.kineto.reading import Reading, read_events
 from zerosim.importers.kineto.steps import step_windows
-from zerosim.importers.kineto.times import fits_float, nanoseconds
-from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
+from zerosim.importers.kineto.times import InexactError, fits_float, nanoseconds
 from zerosim.importers.recording import COUNTS, ROWS, Recording
 from zerosim.kinds import KINDS, SIZED
 from zerosim.quality import Quality
@@ -28,6 +28,7 @@ KEY: Final = "zerosim"
 TOLD: Final = tuple(c for c in SPANS if c not in ("rank", "start_ns", "end_ns"))
 """The columns that stand in the arguments; times are those of the event itself."""
 _BOUNDS: Final[dict[pl.DataType, int]] = {pl.Int32(): 2**31, pl.Int64(): 2**62, pl.UInt8(): 2**8}
+_MOST_ROWS: Final = 2**15
 _OPTIONAL: Final = frozenset(TOLD) - {"stream", "kind", "name", "flags"}
 
 
@@ -38,13 +39,20 @@ class _Pile:
     events: int = 0
     skipped: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
+    frames: list[pl.DataFrame] = field(default_factory=list)
     counts: list[tuple[int, str, int]] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
 
-    @property
+    def add(self, row: dict[str, Any]) -> None:
+        """Keep a row; many of them as columns, which take a tenth of the room."""
+        self.rows.append(row)
+        if len(self.rows) >= _MOST_ROWS:
+            self.frames.append(pl.DataFrame(self.rows, schema=ROWS))
+            self.rows = []
+
     def spans(self) -> pl.DataFrame:
         """The rows as columns ROWS."""
-        return pl.DataFrame(self.rows, schema=ROWS)
+        return pl.concat([*self.frames, pl.DataFrame(self.rows, schema=ROWS)])
 
 
 def sniff(raw: bytes) -> bool:
@@ -55,16 +63,15 @@ def sniff(raw: bytes) -> bool:
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     """One recording a rank. Raises TraceFileError for a file that is damaged or of a newer zerosim."""
-    parsed = parse_json(content, salvage=choice.salvage)
-    header, listed = _split(content, parsed)
-    if not all(fits_float(event.get("ts")) for event in listed if isinstance(event, dict)):
-        parsed = parse_exactly(content, salvage=choice.salvage)
-        header, listed = _split(content, parsed)
-    origin = header[KEY]["origin_ns"]
-    piles: dict[int, _Pile] = defaultdict(_Pile)
-    for event in listed:
-        _sort_in(event, piles[_rank_of(event, header)], origin)
-    return tuple(_recordings(content, parsed, header, piles))
+
+    def sift(header: dict[str, Any], events: Iterator[Any]) -> dict[int, _Pile]:
+        piles: dict[int, _Pile] = defaultdict(_Pile)
+        origin = _origin(content, header)
+        for event in events:
+            _sort_in(event, piles[_rank_of(event, header)], origin)
+        return piles
+
+    return tuple(_recordings(content, read_events(content, sift, salvage=choice.salvage)))
 
 
 def _rank_of(event: object, header: dict[str, Any]) -> int:
@@ -72,18 +79,18 @@ def _rank_of(event: object, header: dict[str, Any]) -> int:
     return rank if type(rank) is int and 0 <= rank < MAX_RANKS else heads.rank(header) or 0
 
 
-def _split(content: Content, parsed: Parsed) -> tuple[dict[str, Any], list[Any]]:
-    header = parsed.document if isinstance(parsed.document, dict) else {}
-    listed, own = header.get("traceEvents"), header.get(KEY)
-    if not isinstance(listed, list) or not isinstance(own, dict):
-        raise TraceFileError(f"'{content.path}' has lost its header or its events: export it again")
+def _origin(content: Content, header: dict[str, Any]) -> int:
+    own = header.get(KEY)
+    if not isinstance(own, dict):
+        raise TraceFileError(f"'{content.path}' has lost its header: export it again")
     if own.get("format") != FORMAT:
         raise TraceFileError(
             f"'{content.path}' has format {own.get('format')!r}, not {FORMAT}: update zerosim"
         )
-    if type(own.get("origin_ns")) is not int or abs(own["origin_ns"]) >= 2**61:
+    origin = own.get("origin_ns")
+    if type(origin) is not int or abs(origin) >= 2**61:
         raise TraceFileError(f"'{content.path}' does not say when its clock began: export it again")
-    return header, listed
+    return origin
 
 
 def _sort_in(event: Any, pile: _Pile, origin: int) -> None:  # noqa: ANN401 - whatever a file holds
@@ -91,11 +98,14 @@ def _sort_in(event: Any, pile: _Pile, origin: int) -> None:  # noqa: ANN401 - wh
     if not isinstance(event, dict):
         pile.skipped += 1
         return
+    if not fits_float(event.get("ts")):
+        raise InexactError
     own = event["args"].get(KEY) if isinstance(event.get("args"), dict) else None
     if event.get("ph") == "X" and own is not None:
         row = _row(event, own, origin)
         pile.skipped += row is None
-        pile.rows += [row] if row else []
+        if row:
+            pile.add(row)
     elif event.get("ph") == "C":
         count = _count(event, origin)
         pile.skipped += count is None
@@ -132,13 +142,13 @@ def _count(event: dict[str, Any], origin: int) -> tuple[int, str, int] | None:
     return (origin + moment, name, value) if abs(value) < 2**62 else None
 
 
-def _recordings(
-    content: Content, parsed: Parsed, header: dict[str, Any], piles: dict[int, _Pile]
-) -> Iterator[Recording]:
-    skipped = parsed.skipped + sum(pile.skipped for pile in piles.values())
+def _recordings(content: Content, read: Reading[dict[int, _Pile]]) -> Iterator[Recording]:
+    header, piles = read.header, read.found
+    spans = {rank: pile.spans() for rank, pile in piles.items()}
+    skipped = read.skipped + sum(pile.skipped for pile in piles.values())
     told = sum(n for key in ("spans", "samples") if type(n := header[KEY].get(key)) is int)
-    found = sum(len(pile.rows) + len(pile.counts) for pile in piles.values())
-    said = (*content.warnings, *parsed.warnings, *_doubts(content, told, found, skipped))
+    found = sum(spans[rank].height + len(pile.counts) for rank, pile in piles.items())
+    said = (*content.warnings, *read.warnings, *_doubts(content, told, found, skipped))
     for rank, pile in sorted(piles.items()):
         first = rank == min(piles)
         yield Recording(
@@ -146,20 +156,20 @@ def _recordings(
             rank=rank,
             world_size=heads.world_size(header),
             device=heads.device_name(header, 0),
-            spans=pile.spans,
+            spans=spans[rank],
             samples=pl.DataFrame(pile.counts, schema=COUNTS, orient="row"),
             windows=step_windows(sort_events(pile.steps, header[KEY]["origin_ns"]).steps),
             groups=heads.groups(header),
             absolute=header[KEY].get("aligned") is True,
             quality=Quality(
                 events=pile.events,
-                repaired=parsed.repaired if first else 0,
-                skipped=pile.skipped + (parsed.skipped if first else 0),
-                lost=max(parsed.lost, told - found - skipped) if first else 0,
-                before_window=pile.spans.filter(flagged(Flag.BEFORE_WINDOW)).height,
-                unsized=pile.spans.filter(of_kind(SIZED) & pl.col("elements").is_null()).height,
+                repaired=read.repaired if first else 0,
+                skipped=pile.skipped + (read.skipped if first else 0),
+                lost=max(read.lost, told - found - skipped) if first else 0,
+                before_window=spans[rank].filter(flagged(Flag.BEFORE_WINDOW)).height,
+                unsized=spans[rank].filter(of_kind(SIZED) & pl.col("elements").is_null()).height,
                 warnings=said if first else (),
-                places=parsed.places if first else (),
+                places=read.places if first else (),
             ),
         )
 

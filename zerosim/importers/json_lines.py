@@ -66,8 +66,8 @@ def read_records(content: Content, faults: Faults) -> Iterator[dict[str, Any]]:
 
     Raises TraceFileError for a log that is nested too deeply or broken nearly everywhere.
     """
-    raw = content.raw
-    position = 3 if raw.startswith(b"\xef\xbb\xbf") else 0
+    raw = content.whole
+    position = 3 if raw[:3] == b"\xef\xbb\xbf" else 0
     while position < len(raw):
         end = raw.find(b"\n", position) + 1 or len(raw)
         line = raw[position:end].strip(b" \t\r\n,\0")
@@ -104,8 +104,8 @@ def _record(
 
 def _longer(content: Content, position: int, end: int, faults: Faults) -> tuple[Any, int]:
     """A record of several lines, or one that another follows in its line; else it is broken."""
-    start = content.raw.find(b"{", position, end)
-    window = content.raw[max(start, position) : position + _LONGEST]
+    start = content.whole.find(b"{", position, end)
+    window = content.whole[max(start, position) : position + _LONGEST]
     text = window.decode(errors="surrogateescape")
     try:
         value, length = _DECODER.raw_decode(text)
@@ -116,11 +116,11 @@ def _longer(content: Content, position: int, end: int, faults: Faults) -> tuple[
     else:
         used = len(text[:length].encode(errors="surrogateescape"))
         return value, max(start, position) + used
-    following = content.raw.find(b"\n", reached) + 1
-    if not following and not content.raw.endswith(b"\n"):
+    following = content.whole.find(b"\n", reached) + 1
+    if not following and content.whole[len(content.whole) - 1 :] != b"\n":
         faults.lost += 1
         faults.note(content, position, "the last record is cut off")
-        return None, len(content.raw)
+        return None, len(content.whole)
     faults.skipped += 1
     faults.note(content, position, "a record that cannot be read: left out")
     return None, max(end, following)

@@ -220,7 +220,7 @@ class _EventReader:
         name = self.content.path.name
         said = [f"'{name}': {len(self.mended)} events were mended"] if self.mended else []
         if self.skipped:
-            where = _line_column(self.text, self.skipped[0])
+            where = self.told.line_column(self.skipped[0])
             said.append(f"'{name}': {len(self.skipped)} events left out, the first at {where}")
         if self.cut is not None:
             kept, byte = self.kept + len(self.events), self.told.byte(self.cut)
@@ -278,8 +278,3 @@ def _load_mended(
 def _end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
     match = pattern.match(text, position)
     return match.end() if match else position
-
-
-def _line_column(text: str, position: int) -> str:
-    line = text.count("\n", 0, position) + 1
-    return f"line {line}, column {position - text.rfind(chr(10), 0, position)}"

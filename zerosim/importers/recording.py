@@ -47,3 +47,13 @@ class Recording:
     groups: tuple[Group, ...]
     absolute: bool
     quality: Quality
+    asked_for: bool = True
+    """False: its rank was not asked for, so that nothing of it was read."""
+
+
+def left_out(source: str, rank: int | None) -> Recording:
+    """A recording whose rank was not asked for."""
+    spans, samples = pl.DataFrame(schema=ROWS), pl.DataFrame(schema=COUNTS)
+    return Recording(
+        source, rank, None, None, spans, samples, (), (), True, Quality(), asked_for=False
+    )

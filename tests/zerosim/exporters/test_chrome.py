@@ -202,8 +202,8 @@ def test_of_an_export_that_is_cut_the_whole_events_are_kept_and_the_lost_counted
         ('"format": 1', '"format": null', "has format None, not 1"),
         ('"origin_ns": -1000000', '"origin_ns": 1e400', "does not say when its clock began"),
         ('"origin_ns": -1000000', '"origin_ns": 9e99', "does not say when its clock began"),
-        ('"traceEvents"', '"events"', "has lost its header or its events"),
-        ('"zerosim": {', '"zerosim": [], "x": {', "has lost its header or its events"),
+        ('"traceEvents"', '"events"', "has no list of traceEvents: export it again"),
+        ('"zerosim": {', '"zerosim": [], "x": {', "has lost its header: export it again"),
     ],
 )
 def test_a_damaged_header_is_refused(

@@ -9,8 +9,9 @@ import pytest
 
 from zerosim.analysis.summary import summarize
 from zerosim.errors import TraceFileError
-from zerosim.importers import read
+from zerosim.importers import kineto, read
 from zerosim.importers.choice import Choice
+from zerosim.importers.kineto.events import sort_events
 from zerosim.kinds import Kind
 
 
@@ -125,3 +126,25 @@ def test_who_watches_hears_of_each_file(files: list[Path]) -> None:
     heard: list[tuple[str, float]] = []
     read(files, watch=lambda name, share: heard.append((name, share)))
     assert heard == [("0.json", 0.0), ("1.json", 0.5)]
+
+
+def test_files_of_other_ranks_are_not_read(
+    files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sorted_in: list[str] = []
+
+    def counted(*args: Any) -> Any:
+        sorted_in.append("a file")
+        return sort_events(*args)
+
+    monkeypatch.setattr(kineto, "sort_events", counted)
+    assert read(files, choice=Choice(ranks=frozenset({1}))).ranks == (1,)
+    assert len(sorted_in) == 1
+
+
+def test_a_rank_that_only_its_name_tells_is_found_beside_the_others(
+    two_steps: Any, tmp_path: Path
+) -> None:
+    two_steps.rank = 0
+    paths = [two_steps.write(tmp_path / f"rank{rank}.json") for rank in (0, 1)]
+    assert read(paths, choice=Choice(ranks=frozenset({1}))).ranks == (1,)

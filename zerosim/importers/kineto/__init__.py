@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
-from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.kineto import header as heads
 from zerosim.importers.kineto.called import called_spans
-from zerosim.importers.kineto.events import Events, InexactError, sort_events
+from zerosim.importers.kineto.events import Events, sort_events
 from zerosim.importers.kineto.facts import Facts, from_metadata
 from zerosim.importers.kineto.gloo import gloo_spans, is_gloo
 from zerosim.importers.kineto.gpu import gpu_spans
 from zerosim.importers.kineto.memory import memory_samples
-from zerosim.importers.kineto.mending import Mender
+from zerosim.importers.kineto.reading import Reading, read_events
 from zerosim.importers.kineto.steps import step_windows
-from zerosim.importers.kineto.stream import UnsoundError, unfold
-from zerosim.importers.kineto.times import fits_float, has_uneven_decimals
+from zerosim.importers.kineto.times import has_uneven_decimals
 from zerosim.importers.kineto.unread import unread_places
-from zerosim.importers.loose_json import MAX_PLACES, Parsed, parse_exactly, parse_json
-from zerosim.importers.recording import Recording, Window
+from zerosim.importers.recording import Recording, Window, left_out
 from zerosim.kinds import SIZED
-from zerosim.quality import Place, Quality
+from zerosim.quality import Quality
 from zerosim.trace import Flag, Group, flagged, of_kind
-
-WHOLE_BYTES: Final = 2**24
-"""A damaged file up to this size is read whole: its tree takes ten times as much."""
 
 
 def sniff(raw: bytes) -> bool:
@@ -48,30 +38,29 @@ def sniff(raw: bytes) -> bool:
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     """The recording in one file. Raises TraceFileError for a file that cannot be read as a trace."""
-    with _no_collection():
-        return (_parse(content, salvage=choice.salvage),)
+
+    def sift(header: dict[str, Any], events: Iterator[Any]) -> Events | None:
+        return sort_events(events, heads.base_ns(header)) if _asked_for(header, choice) else None
+
+    read = read_events(content, sift, salvage=choice.salvage)
+    events = read.found
+    if events is None:
+        return (left_out(content.path.name, heads.rank(read.header)),)
+    return (_recording(content, read, events),)
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    # A million small objects are made and none is garbage: the collector would walk them over and over.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+def _asked_for(header: dict[str, Any], choice: Choice) -> bool:
+    rank = heads.rank(header)
+    return choice.ranks is None or rank is None or rank in choice.ranks
 
 
-def _parse(content: Content, *, salvage: bool) -> Recording:
-    read = _batched(content, salvage=salvage) or _whole_tree(content, salvage=salvage)
-    header, events = read.header, read.events
+def _recording(content: Content, read: Reading[Any], events: Events) -> Recording:
+    header = read.header
     windows = step_windows(events.steps)
     device = heads.device_of(events.gpu)
     groups = _groups(header, events)
     spans = _spans(events, windows, groups)
-    quality = _quality(content, read, spans)
+    quality = _quality(content, read, events, spans)
     return Recording(
         source=content.path.name,
         rank=heads.rank(header),
@@ -84,83 +73,6 @@ def _parse(content: Content, *, salvage: bool) -> Recording:
         absolute=heads.is_absolute(_first(spans, windows)),
         quality=quality,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What a file says of itself, its events in piles and their number, and what was mended."""
-
-    header: dict[str, Any]
-    events: Events
-    n_events: int
-    repaired: int = 0
-    skipped: int = 0
-    warnings: tuple[str, ...] = ()
-    lost: int = 0
-    places: tuple[Place, ...] = ()
-
-
-def _batched(content: Content, *, salvage: bool) -> _Read | None:
-    """The file, batch by batch; None if it has to be read otherwise: small and damaged, or no object."""
-    try:
-        try:
-            return _sorted(Mender(content, exactly=False, salvage=salvage))
-        except InexactError:
-            return _sorted(Mender(content, exactly=True, salvage=salvage))
-    except UnsoundError:
-        return None
-
-
-def _sorted(mender: Mender) -> _Read:
-    sizes: list[int] = []
-
-    def sized(batches: Iterator[list[Any]]) -> Iterator[list[Any]]:
-        for batch in batches:
-            sizes.append(len(batch))
-            yield batch
-
-    raw = mender.content.raw
-    mends = mender if len(raw) > WHOLE_BYTES else None
-    header, batches = unfold(raw, exactly=mender.exactly, mends=mends)
-    events = sort_events(chain.from_iterable(sized(batches)), heads.base_ns(header))
-    told = mender.told
-    return _Read(
-        header,
-        events,
-        sum(sizes),
-        sum(part.repaired for part in told),
-        sum(part.skipped for part in told),
-        tuple(warning for part in told for warning in part.warnings),
-        sum(part.lost for part in told),
-        tuple(place for part in told for place in part.places)[:MAX_PLACES],
-    )
-
-
-def _whole_tree(content: Content, *, salvage: bool) -> _Read:
-    parsed = parse_json(content, salvage=salvage)
-    header, listed = _split(content, parsed)
-    if not all(fits_float(event.get("ts")) for event in listed if isinstance(event, dict)):
-        parsed = parse_exactly(content, salvage=salvage)
-        header, listed = _split(content, parsed)
-    return _Read(
-        header,
-        sort_events(listed, heads.base_ns(header)),
-        len(listed),
-        parsed.repaired,
-        parsed.skipped,
-        parsed.warnings,
-        parsed.lost,
-        parsed.places,
-    )
-
-
-def _split(content: Content, parsed: Parsed) -> tuple[dict[str, Any], list[Any]]:
-    document = parsed.document
-    header: dict[str, Any] = document if isinstance(document, dict) else {}
-    listed = header.get("traceEvents") if isinstance(document, dict) else document
-    if not isinstance(listed, list):
-        raise TraceFileError(f"'{content.path}' has no list of traceEvents: give a Kineto trace")
-    return header, listed
 
 
 def _spans(events: Events, windows: tuple[Window, ...], groups: tuple[Group, ...]) -> pl.DataFrame:
@@ -191,8 +103,8 @@ def _first(spans: pl.DataFrame, windows: Sequence[Window]) -> int | None:
     return min([*moments, *(w.start_ns for w in windows)], default=None)
 
 
-def _quality(content: Content, read: _Read, spans: pl.DataFrame) -> Quality:
-    events, n_events = read.events, read.n_events
+def _quality(content: Content, read: Reading[Any], events: Events, spans: pl.DataFrame) -> Quality:
+    n_events = read.n_events
     unsized = spans.filter(of_kind(SIZED) & pl.col("elements").is_null()).height
     before = _flagged(spans, Flag.BEFORE_WINDOW)
     skipped = len(events.skipped)

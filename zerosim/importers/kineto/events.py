@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from zerosim.importers.kineto.times import fits_float, nanoseconds
+from zerosim.importers.kineto.times import InexactError, fits_float, nanoseconds
 from zerosim.trace import Flag
 
 Thread = tuple[Any, Any]
@@ -69,10 +69,6 @@ class Events:
     comms: list[Slice] = field(default_factory=list)
     memory: list[Slice] = field(default_factory=list)
     skipped: list[Any] = field(default_factory=list)
-
-
-class InexactError(ValueError):
-    """A time has more digits than a float holds: the file has to be read digit by digit."""
 
 
 # Note [Millions of events]: this pass is most of an import. So piles are found by the texts that tell

@@ -1,17 +1,17 @@
-"""The few batches of a file that are damaged, mended one by one, as if the rest were blank."""
+"""The few batches of a file that are damaged, mended one by one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from zerosim.errors import TraceFileError
-from zerosim.importers.content import Content
+from zerosim.importers.content import HELD_BYTES, Content
 from zerosim.importers.kineto.stream import UnsoundError
 from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
 
 MAX_DAMAGED: Final = 4
-"""A file with more damaged batches is read whole: blanking the rest of it costs a pass each time."""
+"""A file with more damaged batches is read whole, if it can be: that tells better what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,9 @@ class Mender:
 
     def events(self, start: int, end: int) -> list[Any]:
         """The events that stand from `start` to `end`, without the comma behind them."""
-        raw = self.content.raw
-        opening = max(raw.rfind(b"[", 0, start), raw.rfind(b",", 0, start))
-        text = b"%b[%b]" % (_blank(raw, 0, opening), raw[opening + 1 : end])
+        text = b"[%b]" % self.content.whole[start:end]
         try:
-            parsed = self._parsed(text, salvage=False)
+            parsed = self._parsed(text, ((0, start - 1),), salvage=False)
         except TraceFileError:  # as part of the whole it may be left out
             raise UnsoundError from None
         if not isinstance(parsed.document, list) or not _whole(parsed, text):
@@ -43,9 +41,10 @@ class Mender:
         `kept`: how many events stand between; None if this is but a first look. Raises TraceFileError
         where the file may not end so.
         """
-        raw = self.content.raw
-        text = raw[:start] + _blank(raw, start, end) + raw[end:]
-        parsed = self._parsed(text, salvage=self.salvage, kept=kept or 0)
+        whole = self.content.whole
+        text = whole[:start] + whole[end : len(whole)]
+        cuts = ((0, 0), (start, end - start))
+        parsed = self._parsed(text, cuts, salvage=self.salvage, kept=kept or 0)
         document = parsed.document
         header = dict(document) if isinstance(document, dict) else {}
         events = header.pop("traceEvents", None) if isinstance(document, dict) else document
@@ -55,22 +54,17 @@ class Mender:
             self.told.append(parsed)
         return header, events
 
-    def _parsed(self, text: bytes, *, salvage: bool, kept: int = 0) -> Parsed:
-        if len(self.told) >= MAX_DAMAGED:
+    def _parsed(
+        self, text: bytes, cuts: tuple[tuple[int, int], ...], *, salvage: bool, kept: int = 0
+    ) -> Parsed:
+        whole = self.content.whole
+        if len(self.told) >= MAX_DAMAGED and len(whole) <= HELD_BYTES:
             raise UnsoundError
         parse = parse_exactly if self.exactly else parse_json
-        return parse(replace(self.content, raw=text), salvage=salvage, kept=kept)
+        piece = Content(self.content.path, text, cuts=cuts, of=whole)
+        return parse(piece, salvage=salvage, kept=kept)
 
 
 def _whole(parsed: Parsed, text: bytes) -> bool:
     """Whether the list ended where `text` does: what stands behind an early end would be lost."""
     return parsed.end is None or parsed.end == len(text.decode(errors="surrogateescape"))
-
-
-def _blank(raw: bytes, start: int, end: int) -> bytes:
-    """As many blanks as there are bytes from `start` to `end`, on as many lines, the last as long."""
-    last = raw.rfind(b"\n", start, end)
-    if last < 0:
-        return b" " * (end - start)
-    lines, rest = raw.count(b"\n", start, end), end - last - 1
-    return b" " * (end - start - lines - rest) + b"\n" * lines + b" " * rest

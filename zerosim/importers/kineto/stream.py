@@ -8,6 +8,8 @@ from typing import Any, Final, Protocol
 
 import orjson
 
+from zerosim.importers.stored import Source
+
 BATCH_BYTES: Final = 2**17
 """Text of events that is unfolded at once: its tree fits a cache, which makes it twice as quick."""
 
@@ -38,7 +40,7 @@ class Mends(Protocol):
 
 
 def unfold(
-    raw: bytes, *, exactly: bool = False, mends: Mends | None = None
+    raw: Source, *, exactly: bool = False, mends: Mends | None = None
 ) -> tuple[dict[str, Any], Iterator[list[Any]]]:
     """What `raw` says beside its events, and its events in batches, in order.
 
@@ -68,39 +70,52 @@ def _with_end(batches: Iterator[list[Any]], end: Callable[[int], list[Any]]) -> 
     yield end(kept)
 
 
-def _first_event(raw: bytes) -> int:
+def _first_event(raw: Source) -> int:
     """Where the only list of events begins."""
-    if bare := _BARE.match(raw):
+    if bare := _BARE.match(raw[:_TAIL_BYTES]):
         return bare.end()
     key = raw.find(_KEY)
-    opening = _OPENING.match(raw, key + len(_KEY)) if key >= 0 else None
-    if opening is None or raw.find(_KEY, opening.end()) >= 0:
+    behind = key + len(_KEY)
+    opening = _OPENING.match(raw[behind : behind + _TAIL_BYTES]) if key >= 0 else None
+    if opening is None or raw.find(_KEY, behind) >= 0:
         raise UnsoundError
-    return opening.end()
+    return behind + opening.end()
 
 
-def _last_event(raw: bytes, start: int) -> int:
+def _last_event(raw: Source, start: int) -> int:
     """Where the last event begins that the search finds, far enough to the end; else `start`."""
     begin = max(start, len(raw) - _TAIL_BYTES)
-    return max((cut.end() for cut in _CUT.finditer(raw, begin)), default=start)
+    ends = [begin + cut.end() for cut in _CUT.finditer(raw[begin : len(raw)])]
+    return max(ends, default=start)
 
 
 def _batches(
-    raw: bytes, start: int, last: int, exactly: bool, mends: Mends | None
+    raw: Source, start: int, last: int, exactly: bool, mends: Mends | None
 ) -> Iterator[list[Any]]:
     while start < last:
-        cut = _CUT.search(raw, start + BATCH_BYTES, last)
-        end = cut.end() if cut else last
+        batch = _batch(raw, start, last)
         # What stands at the end of a cut is the comma, and blanks.
-        comma = raw.rindex(b",", start, end)
+        comma = batch.rindex(b",")
         try:
-            events = _parsed(b"[%b]" % raw[start:comma], exactly)[1]
+            events = _parsed(b"[%b]" % batch[:comma], exactly)[1]
         except UnsoundError:
             if mends is None:
                 raise
-            events = mends.events(start, comma)
+            events = mends.events(start, start + comma)
         yield events
-        start = end
+        start += len(batch)
+
+
+def _batch(raw: Source, start: int, last: int) -> bytes:
+    """The next events, up to a cut; at `last` there is one."""
+    size = BATCH_BYTES + _TAIL_BYTES
+    while True:
+        text = raw[start : min(start + size, last)]
+        if cut := _CUT.search(text, BATCH_BYTES):
+            return text[: cut.end()]
+        if start + len(text) >= last:
+            return text
+        size *= 2
 
 
 def _parsed(text: bytes, exactly: bool) -> tuple[dict[str, Any], list[Any]]:

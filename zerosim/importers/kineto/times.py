@@ -15,6 +15,10 @@ _DECIMALS: Final = re.compile(rb'"ts":\s*\d+\.(\d+)')
 _SAMPLE: Final = 2**18
 
 
+class InexactError(ValueError):
+    """A time has more digits than a float holds: the file has to be read digit by digit."""
+
+
 def nanoseconds(us: object) -> int | None:
     """`us` microseconds (int, float, Decimal or text) in whole ns; None if it is no such number.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from zerosim.importers.content import Content
 from zerosim.importers.loose_json import MAX_PLACES
+from zerosim.importers.stored import matches
 from zerosim.quality import Place
 
 
@@ -19,9 +20,9 @@ def unread_places(content: Content, skipped: Sequence[Any]) -> tuple[Place, ...]
     places = []
     for text in dict.fromkeys(times):
         pattern = rb'"ts"\s*:\s*' + re.escape(text.encode(errors="replace"))
-        found = islice(re.finditer(pattern, content.raw), times.count(text))
+        found = islice(matches(content.whole, re.compile(pattern)), times.count(text))
         what = f"time {text[:40]} cannot be read: left out"
-        places += [Place(content.path.name, match.start(), what) for match in found]
+        places += [Place(content.path.name, at, what) for at in found]
     return tuple(places)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from zerosim.errors import TraceFileError
 from zerosim.importers.content import SQLITE, Content
+from zerosim.importers.stored import pieces
 
 _KNOWN: Final = re.compile(
     r"CUPTI_ACTIVITY_KIND_(?:KERNEL|MEMCPY|MEMSET|RUNTIME|GRAPH_TRACE)(?:_V\d{1,2})?"
@@ -65,7 +66,8 @@ def open_database(content: Content) -> Iterator[Database]:
     with tempfile.TemporaryDirectory(prefix="zerosim-") as folder:
         file = Path(folder) / "trace.sqlite"
         try:
-            file.write_bytes(content.raw)
+            with file.open("wb") as opened:
+                opened.writelines(pieces(content.whole))
         except OSError as error:
             raise TraceFileError(
                 f"'{content.path}' cannot be unpacked ({error.strerror}): unzip it and give the database"

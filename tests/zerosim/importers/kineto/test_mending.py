@@ -12,7 +12,7 @@ from zerosim.errors import TraceFileError
 from zerosim.importers import kineto
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content, read_content
-from zerosim.importers.kineto import stream
+from zerosim.importers.kineto import reading, stream
 from zerosim.importers.recording import Recording
 
 GOLDEN = sorted((Path(__file__).parents[3] / "golden" / "gloo_ddp").iterdir())
@@ -26,7 +26,7 @@ def raw() -> bytes:
 
 @pytest.fixture
 def in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kineto, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(reading, "WHOLE_BYTES", 0)
     monkeypatch.setattr(stream, "BATCH_BYTES", 2**13)
     monkeypatch.setattr(stream, "_TAIL_BYTES", 2**12)
 
@@ -75,7 +75,7 @@ def test_one_fault_is_mended_or_left_out_as_in_the_whole(
 ) -> None:
     damaged = change(raw)
     batched = read(damaged)
-    monkeypatch.setattr(kineto, "WHOLE_BYTES", 2**30)
+    monkeypatch.setattr(reading, "WHOLE_BYTES", 2**30)
     whole = read(damaged)
     assert batched.spans.equals(whole.spans)
     assert batched.samples.equals(whole.samples)
@@ -89,7 +89,7 @@ def test_faults_of_several_batches_add_up(raw: bytes, monkeypatch: pytest.Monkey
     first = damaged.index(b'"name": "', 20_000) + 9
     damaged = damaged[:first] + b'"' + damaged[first:]
     batched = read(damaged)
-    monkeypatch.setattr(kineto, "WHOLE_BYTES", 2**30)
+    monkeypatch.setattr(reading, "WHOLE_BYTES", 2**30)
     whole = read(damaged)
     assert batched.spans.equals(whole.spans)
     assert batched.quality.places == whole.quality.places
@@ -106,7 +106,7 @@ def test_a_cut_file_is_refused_with_its_byte_or_its_whole_events_are_kept(
     with pytest.raises(TraceFileError, match=f"ends inside an event at byte {where} "):
         read(damaged)
     batched = read(damaged, salvage=True)
-    monkeypatch.setattr(kineto, "WHOLE_BYTES", 2**30)
+    monkeypatch.setattr(reading, "WHOLE_BYTES", 2**30)
     whole = read(damaged, salvage=True)
     assert batched.spans.equals(whole.spans)
     assert batched.quality == whole.quality

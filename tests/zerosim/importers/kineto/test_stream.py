@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from zerosim.importers import kineto
 from zerosim.importers.choice import ALL
 from zerosim.importers.content import Content, read_content
-from zerosim.importers.kineto import stream
+from zerosim.importers.kineto import reading, stream
 from zerosim.importers.kineto.stream import UnsoundError, unfold
 
 GOLDEN = sorted((Path(__file__).parents[3] / "golden" / "gloo_ddp").iterdir())
@@ -43,7 +43,7 @@ def test_a_real_file_gives_the_same_in_batches_and_whole(
     def refuse(_raw: bytes, **_: bool) -> None:
         raise UnsoundError
 
-    monkeypatch.setattr(kineto, "unfold", refuse)
+    monkeypatch.setattr(reading, "unfold", refuse)
     whole = kineto.parse(content, ALL)[0]
     assert batched.spans.equals(whole.spans)
     assert batched.samples.equals(whole.samples)
