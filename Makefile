@@ -17,10 +17,14 @@ $(VENV)/.ready: pyproject.toml
 
 setup: $(VENV)/.ready ## make the virtual environment (torch's CPU build first, so that no CUDA arrives)
 
+$(VENV)/.peers: tests/peers.txt $(VENV)/.ready
+	$(PY) -m pip install --quiet --no-deps -r tests/peers.txt
+	touch $@
+
 app: setup ## serve the dashboard with the example runs
 	$(VENV)/bin/zerosim dashboard
 
-test: setup ## all tests: unit, property, golden, docs, real ranks, browser journeys
+test: setup $(VENV)/.peers ## all tests: unit, property, golden, docs, real ranks, browser journeys
 	$(PY) -m pytest -q -n 2 -m 'not runtime and not e2e'
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile -m '(runtime or e2e) and not quiet'
 	OMP_NUM_THREADS=1 $(PY) -m pytest -q -m quiet
