@@ -6,14 +6,12 @@ import re
 from collections import defaultdict
 from typing import Any, Final
 
-import polars as pl
-
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
+from zerosim.importers.json_lines import Faults
 from zerosim.importers.kineto.facts import kind_of
-from zerosim.importers.recording import COUNTS, Recording
-from zerosim.importers.untimed import one_after_another
-from zerosim.quality import Place, Quality
+from zerosim.importers.recording import Recording
+from zerosim.importers.untimed import logged
 
 _MARK: Final = b"comm op: "
 _LINE: Final = re.compile(
@@ -22,7 +20,6 @@ _LINE: Final = re.compile(
     rb" msg size: (?P<size>\d{1,9}(?:\.\d{1,9})?) ?(?P<unit>B|KB|MB|GB|TB|PB) \|"
 )
 _UNITS: Final = {unit: 1024**i for i, unit in enumerate((b"B", b"KB", b"MB", b"GB", b"TB", b"PB"))}
-_PLACES: Final = 20
 _UNKNOWN: Final = (
     "when a collective began: they are laid out one after the other",
     "overlap: the logger waits for each collective, so its times are not those of a training step",
@@ -39,39 +36,18 @@ def sniff(raw: bytes) -> bool:
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     """A recording for each rank that logged. Raises TraceFileError where times do not fit."""
     del choice
-    rows: dict[int | None, list[dict[str, Any]]] = defaultdict(list)
-    at, places, skipped = 0, [], 0
-    while (at := content.raw.find(_MARK, at)) >= 0:
-        start = content.raw.rfind(b"\n", 0, at) + 1
-        end = content.raw.find(b"\n", at)
-        line = content.raw[start : end if end >= 0 else len(content.raw)]
+    ranks: dict[int | None, list[dict[str, Any]]] = defaultdict(list)
+    raw, faults, at = content.raw, Faults(), 0
+    while (at := raw.find(_MARK, at)) >= 0:
+        start, end = raw.rfind(b"\n", 0, at) + 1, raw.find(b"\n", at)
+        found = _LINE.search(raw[start : end if end >= 0 else len(raw)])
         at += len(_MARK)
-        if (found := _LINE.search(line)) is None:
-            skipped += 1
-            places += [Place(content.path.name, start, "a line of the logger that is not whole")]
-            continue
-        rows[int(found["rank"]) if found["rank"] else None].append(_row(found))
-    if skipped and not rows:
-        rows[None] = []
-    name = content.path.name
-    recordings = []
-    for place, (rank, each) in enumerate(sorted(rows.items(), key=lambda item: item[0] or 0)):
-        lost = skipped if not place else 0
-        said = (
-            *content.warnings,
-            *((f"'{name}' has {lost} torn lines: left out",) if lost else ()),
-        )
-        quality = Quality(
-            events=len(each) + lost,
-            skipped=lost,
-            warnings=() if place else said,
-            places=() if place else tuple(places[:_PLACES]),
-            unknown=_UNKNOWN,
-        )
-        spans = one_after_another(str(content.path), each)
-        samples = pl.DataFrame(schema=COUNTS)
-        recordings.append(Recording(name, rank, None, None, spans, samples, (), (), False, quality))
-    return tuple(recordings)
+        if found:
+            ranks[int(found["rank"]) if found["rank"] else None].append(_row(found))
+        else:
+            faults.skipped += 1
+            faults.note(content, start, "a line of the logger that is not whole")
+    return logged(content, ranks or {None: []}, faults, _UNKNOWN)
 
 
 def _row(found: re.Match[bytes]) -> dict[str, Any]:

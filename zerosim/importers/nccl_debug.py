@@ -6,12 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import polars as pl
-
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.kineto.facts import kind_of
-from zerosim.importers.recording import COUNTS, Recording
+from zerosim.importers.recording import Recording
 from zerosim.importers.untimed import one_after_another
 from zerosim.kinds import Kind
 from zerosim.quality import Place, Quality
@@ -58,6 +56,16 @@ class _Process:
         """Rank and size in its largest communicator, which is the world."""
         return max(self.comms.values(), key=lambda c: c[1], default=(None, None))
 
+    def missing(self) -> int:
+        """How many calls are not there, by the numbers of those that are, though no torn line is one."""
+        last: dict[bytes, int] = {}
+        absent = 0
+        for row in self.rows:
+            before = last.get(row["comm"], row["sequence"])
+            absent += max(0, row["sequence"] - before - 1)
+            last[row["comm"]] = row["sequence"]
+        return max(0, absent - self.skipped)
+
     def groups(self) -> dict[bytes, Group]:
         """Communicators have no name; all ranks make them in one order, so their numbers are."""
         _, world = self.place()
@@ -78,6 +86,10 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     raw, name = content.raw, content.path.name
     processes: dict[tuple[bytes, bytes], _Process] = {}
     found = next(marks := _MARK.finditer(raw), None)
+    if found:
+        # What stands before the first mark has lost its own, and is nobody's.
+        process = processes.setdefault((found["host"], found["pid"]), _Process())
+        _note_torn(raw[: found.start()], 0, process, Place(name, 0, "a call that is not whole"))
     while found is not None:
         following = next(marks, None)
         message = raw[found.end() : following.start() if following else len(raw)]
@@ -100,7 +112,12 @@ def _read(message: bytes, process: _Process, place: Place) -> None:
     elif (call := _CALL.match(line)) is not None:
         process.rows.append(_row(call))
         whole = 1
-    torn = max(message.count(word) for word in _TELLING) - whole
+    _note_torn(message, whole, process, place)
+
+
+def _note_torn(text: bytes, whole: int, process: _Process, place: Place) -> None:
+    """Count the calls that `text` tells of beside the `whole` ones that were read."""
+    torn = max(text.count(word) for word in _TELLING) - whole
     if torn > 0:
         process.skipped += torn
         process.places.append(place)
@@ -131,18 +148,19 @@ def _recording(content: Content, process: _Process, *, first: bool) -> Recording
         row | {"group": g.name if (g := groups.get(row["comm"])) else None} for row in process.rows
     ]
     name, torn = content.path.name, process.skipped
-    said = (f"'{name}' has {torn} torn lines of rank {rank}: left out",) if torn else ()
+    missing = process.missing()
+    notes = (
+        (torn, f"'{name}' has {torn} torn lines of rank {rank}: left out"),
+        (missing, f"'{name}' lacks {missing} calls of rank {rank}, by the numbers of the others"),
+    )
+    said = (text for is_so, text in notes if is_so)
     unsized = sum(row["nbytes"] is None for row in rows)
     return Recording(
         source=name,
         rank=rank,
         world_size=world,
-        device=None,
         spans=one_after_another(name, rows),
-        samples=pl.DataFrame(schema=COUNTS),
-        windows=(),
         groups=tuple(groups.values()),
-        absolute=False,
         quality=Quality(
             events=process.events,
             skipped=torn,

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-import polars as pl
-
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.kineto.facts import kind_of
-from zerosim.importers.recording import COUNTS, Recording
+from zerosim.importers.recording import Recording
 from zerosim.importers.untimed import one_after_another
 from zerosim.kinds import Kind
 from zerosim.quality import Place, Quality
@@ -153,10 +151,7 @@ def _recording(
         world_size=n or None,
         device=next((device for device in ranks.values() if device), None),
         spans=one_after_another(name, rows),
-        samples=pl.DataFrame(schema=COUNTS),
-        windows=(),
         groups=(Group("world", n, tuple(range(n))),) if n else (),
-        absolute=False,
         quality=Quality(
             events=n_rows,
             skipped=len(places),

@@ -11,7 +11,7 @@ import polars as pl
 
 from zerosim.importers.content import Content
 from zerosim.importers.json_lines import Faults
-from zerosim.importers.recording import COUNTS, ROWS, Recording
+from zerosim.importers.recording import ROWS, Recording
 from zerosim.kinds import Kind
 from zerosim.quality import Quality
 from zerosim.trace import Flag, Group
@@ -95,11 +95,7 @@ def _recording(
     return Recording(
         source=source,
         rank=rank,
-        world_size=None,
-        device=None,
         spans=_spans(ops),
-        samples=pl.DataFrame(schema=COUNTS),
-        windows=(),
         groups=tuple(Group(group, size) for group, size in sizes.items()),
         absolute=absolute,
         quality=Quality(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
@@ -29,31 +29,32 @@ class Window:
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+NO_SAMPLES: Final = pl.DataFrame(schema=COUNTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """One rank's part of a run, before the ranks are put together. One file may hold several.
 
     `spans` has columns ROWS in host issue order, `samples` columns COUNTS. `rank` is what the file
     says, null if it does not; `absolute`: its times count from the epoch, so files are comparable.
+    `asked_for` False: its rank was not asked for, so that nothing of it was read.
     """
 
     source: str
     rank: int | None
-    world_size: int | None
-    device: str | None
     spans: pl.DataFrame
-    samples: pl.DataFrame
-    windows: tuple[Window, ...]
-    groups: tuple[Group, ...]
-    absolute: bool
     quality: Quality
+    world_size: int | None = None
+    device: str | None = None
+    samples: pl.DataFrame = field(default_factory=lambda: NO_SAMPLES)
+    windows: tuple[Window, ...] = ()
+    groups: tuple[Group, ...] = ()
+    absolute: bool = False
     asked_for: bool = True
-    """False: its rank was not asked for, so that nothing of it was read."""
 
 
 def left_out(source: str, rank: int | None) -> Recording:
     """A recording whose rank was not asked for."""
-    spans, samples = pl.DataFrame(schema=ROWS), pl.DataFrame(schema=COUNTS)
-    return Recording(
-        source, rank, None, None, spans, samples, (), (), True, Quality(), asked_for=False
-    )
+    nothing = pl.DataFrame(schema=ROWS)
+    return Recording(source=source, rank=rank, spans=nothing, quality=Quality(), asked_for=False)

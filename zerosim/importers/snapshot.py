@@ -80,12 +80,8 @@ def _recording(content: Content, device: int, trace: list[Any], segments: list[A
     return Recording(
         source=content.path.name,
         rank=None,
-        world_size=None,
-        device=None,
         spans=_history(events),
         samples=samples,
-        windows=(),
-        groups=(),
         absolute=bool(events) and events[0].time_ns > _EPOCH_NS,
         quality=_quality(content, device, trace, lost, short),
     )

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from zerosim.errors import TraceFileError
-from zerosim.importers.recording import ROWS
+from zerosim.importers.content import Content
+from zerosim.importers.json_lines import Faults
+from zerosim.importers.recording import ROWS, Recording
+from zerosim.quality import Quality
 from zerosim.trace import Flag
+
+
+def logged(
+    content: Content,
+    ranks: Mapping[int | None, Sequence[dict[str, Any]]],
+    faults: Faults,
+    unknown: tuple[str, ...],
+) -> tuple[Recording, ...]:
+    """A recording for the rows of each rank of a log (None: it does not say); the first tells of `faults`.
+
+    Raises TraceFileError where the times do not fit.
+    """
+    name = content.path.name
+    first = Quality(
+        events=faults.skipped,
+        skipped=faults.skipped,
+        warnings=(*content.warnings, *faults.said(name)),
+        places=tuple(faults.places),
+    )
+    found = []
+    for rank in sorted(ranks, key=lambda rank: -1 if rank is None else rank):
+        rows, quality = ranks[rank], Quality() if found else first
+        quality = replace(quality, events=quality.events + len(rows), unknown=unknown)
+        spans = one_after_another(str(content.path), rows)
+        found.append(Recording(source=name, rank=rank, spans=spans, quality=quality))
+    return tuple(found)
 
 
 def one_after_another(source: str, rows: Sequence[dict[str, Any]]) -> pl.DataFrame:

@@ -21,9 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zerosim.errors import TraceFileError
-from zerosim.importers import IMPORTERS, read
+from zerosim.importers import IMPORTERS, content, read
 from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.content import SQLITE, read_content
+from zerosim.importers.kineto import reading, stream
 from zerosim.trace import Trace
 
 FEW: Final = 500
@@ -33,6 +34,8 @@ BIG: Final = 2**19
 SEEDS: Final = Path(__file__).parent / "seeds"
 SHARED: Final = Path(__file__).parents[4] / "shared" / "traces"
 CHOICES: Final = (ALL, Choice(salvage=True), Choice(strict=True))
+IN_PIECES: Final = [n for n in IMPORTERS if IMPORTERS[n].most is None and n != "nsys"]
+"""Databases are read where they lie anyway."""
 SCALE: Final = 2**16
 TOKENS: Final = (
     *(b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\n", b"\0", b"\xff", b"\xef\xbb\xbf"),
@@ -135,12 +138,12 @@ def find_seeds() -> dict[str, list[Seed]]:
 
 def whole(path: Path) -> bytes:
     try:
-        content = read_content(path)
+        found = read_content(path)
     except TraceFileError:
         return b""
-    if content.raw.startswith(SQLITE):
+    if found.raw.startswith(SQLITE):
         return path.read_bytes() if path.read_bytes().startswith(SQLITE) else b""
-    return content.raw
+    return found.raw
 
 
 def seed(path: Path, raw: bytes) -> Seed | None:
@@ -174,15 +177,7 @@ def check(seed: Seed, raw: bytes, choice: Choice, path: Path) -> None:
         assert quality != seed.trace.meta.quality, "spans were lost without a word"
 
 
-@pytest.mark.parametrize("format_", list(IMPORTERS))
-def test_a_damaged_file_is_a_trace_or_a_sentence_and_what_is_lost_is_said(
-    format_: str, seeds: dict[str, list[Seed]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    mine = seeds[format_]
-    if not mine:
-        pytest.skip(f"no file of {format_} to damage: put one into {SEEDS.name}, or share traces")
-    folder = tmp_path_factory.mktemp("fuzz")
-
+def try_files(mine: list[Seed], folder: Path) -> None:
     @settings(
         max_examples=FILES,
         derandomize=FILES == FEW,
@@ -199,3 +194,26 @@ def test_a_damaged_file_is_a_trace_or_a_sentence_and_what_is_lost_is_said(
         check(chosen, mutated(chosen.raw, mutations), choice, folder / chosen.path.name)
 
     tried()
+
+
+@pytest.mark.parametrize("format_", list(IMPORTERS))
+def test_a_damaged_file_is_a_trace_or_a_sentence_and_what_is_lost_is_said(
+    format_: str, seeds: dict[str, list[Seed]], tmp_path: Path
+) -> None:
+    if not seeds[format_]:
+        pytest.skip(f"no file of {format_} to damage: put one into {SEEDS.name}, or share traces")
+    try_files(seeds[format_], tmp_path)
+
+
+@pytest.mark.parametrize("format_", IN_PIECES)
+def test_so_is_one_that_is_read_in_pieces(
+    format_: str, seeds: dict[str, list[Seed]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not seeds[format_]:
+        pytest.skip(f"no file of {format_} to damage: put one into {SEEDS.name}, or share traces")
+    monkeypatch.setattr(content, "HELD_BYTES", 0)
+    monkeypatch.setattr(reading, "HELD_BYTES", 0)
+    monkeypatch.setattr(reading, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(stream, "BATCH_BYTES", 2**10)
+    monkeypatch.setattr(stream, "_TAIL_BYTES", 2**10)
+    try_files(seeds[format_], tmp_path)

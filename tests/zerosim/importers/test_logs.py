@@ -215,3 +215,18 @@ def test_real_logs_of_nccl(shared: Path, name: str, sizes: list[int]) -> None:
 def test_the_formats_are_asked_for_the_table_before_the_lines_around_it() -> None:
     names = list(IMPORTERS)
     assert names.index("nccl-tests") < names.index("nccl-debug")
+
+
+def test_calls_that_are_not_in_a_log_of_nccl_are_noticed_by_their_numbers(tmp_path: Path) -> None:
+    init = INIT.format(pid=10, comm="0xabc", rank=0, n=2)
+    calls = [CALL.replace("opCount 1f", f"opCount {n:x}") for n in range(14, 20)]
+    assert read([written(tmp_path, init + "".join(calls))]).meta.quality.warnings == ()
+    del calls[2:4]
+    (said,) = read([written(tmp_path, init + "".join(calls))]).meta.quality.warnings
+    assert said == "'some.log' lacks 2 calls of rank 0, by the numbers of the others"
+    torn = calls[0].replace("opCount e ", "opCount ")
+    again = read([written(tmp_path, init + "".join([calls[0], torn, *calls[2:]]))]).meta.quality
+    assert (again.skipped, again.warnings[-1].split(" of rank")[0]) == (
+        1,
+        "'some.log' lacks 2 calls",
+    )

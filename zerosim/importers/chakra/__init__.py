@@ -21,7 +21,7 @@ from zerosim.importers.chakra.rows import lane_of, rows_of, shards_unknown
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.kineto.header import is_absolute
-from zerosim.importers.recording import COUNTS, Recording, Window
+from zerosim.importers.recording import Recording, Window
 from zerosim.kinds import SIZED
 from zerosim.quality import Quality
 from zerosim.trace import Flag, flagged, of_kind
@@ -72,7 +72,6 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
             world_size=world,
             device=told["device"] if isinstance(told.get("device"), str) else None,
             spans=spans,
-            samples=pl.DataFrame(schema=COUNTS),
             windows=_windows(told.get("steps")),
             groups=groups,
             absolute=told.get("aligned") is True

@@ -16,7 +16,7 @@ from zerosim.importers.execution.nodes import Node, read_nodes, whole
 from zerosim.importers.kineto.facts import ranks_of
 from zerosim.importers.kineto.header import is_absolute
 from zerosim.importers.loose_json import Parsed, parse_json
-from zerosim.importers.recording import COUNTS, ROWS, Recording
+from zerosim.importers.recording import ROWS, Recording
 from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import MAX_RANKS, Flag, Group
@@ -58,10 +58,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         source=content.path.name,
         rank=None if choice.rank is not None else place,  # whoever gives the rank is believed
         world_size=next((g.size for g in made if described[g.name] == "default_pg"), None),
-        device=None,
         spans=_spans(found, begin),
-        samples=pl.DataFrame(schema=COUNTS),
-        windows=(),
         groups=groups,
         absolute=is_absolute(begin),
         quality=_quality(

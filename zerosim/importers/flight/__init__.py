@@ -14,7 +14,7 @@ from zerosim.importers.flight import header as heads
 from zerosim.importers.flight.calls import Call, read_calls, sequences, text
 from zerosim.importers.loose_json import Parsed, parse_json
 from zerosim.importers.pickled import is_pickle, parse_pickle, salvage_pickle
-from zerosim.importers.recording import COUNTS, ROWS, Recording
+from zerosim.importers.recording import ROWS, Recording
 from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, Group
@@ -56,10 +56,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         source=content.path.name,
         rank=None if choice.rank is not None else rank,  # whoever gives the rank is believed
         world_size=_world(dump, groups),
-        device=None,
         spans=_spans(calls),
-        samples=pl.DataFrame(schema=COUNTS),
-        windows=(),
         groups=groups,
         absolute=bool(calls),
         quality=_quality(content, parsed, dump, calls, lost, by_name=choice.rank is None),

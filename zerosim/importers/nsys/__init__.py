@@ -15,7 +15,7 @@ from zerosim.importers.kineto.events import Slice
 from zerosim.importers.nsys.database import Database, open_database
 from zerosim.importers.nsys.spans import Marks, sort_marks, spans_of
 from zerosim.importers.nsys.tables import GRAPHS, KERNELS, Recorded, read_tables
-from zerosim.importers.recording import COUNTS, Recording
+from zerosim.importers.recording import Recording
 from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, flagged, of_kind
@@ -144,10 +144,8 @@ def _recording(
     return Recording(
         source=source,
         rank=rank,
-        world_size=None,
         device=name if isinstance(name, str) else None,
         spans=spans.with_columns(pl.col("issued_ns", "start_ns", "end_ns") + base),
-        samples=pl.DataFrame(schema=COUNTS),
         windows=tuple(
             replace(w, start_ns=w.start_ns + base, end_ns=w.end_ns + base) for w in marks.steps
         ),
