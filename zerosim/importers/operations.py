@@ -11,7 +11,7 @@ import polars as pl
 
 from zerosim.importers.content import Content
 from zerosim.importers.json_lines import Faults
-from zerosim.importers.recording import ROWS, Recording
+from zerosim.importers.recording import ROWS, Recording, remarks
 from zerosim.kinds import Kind
 from zerosim.quality import Quality
 from zerosim.trace import Flag, Group
@@ -100,7 +100,7 @@ def _recording(
         absolute=absolute,
         quality=Quality(
             unsized=unsized,
-            warnings=tuple(f"'{source}' {text.format(count)}" for count, text in notes if count),
+            warnings=remarks(source, notes),
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -52,6 +53,11 @@ class Recording:
     groups: tuple[Group, ...] = ()
     absolute: bool = False
     asked_for: bool = True
+
+
+def remarks(name: str, notes: Iterable[tuple[object, str]]) -> tuple[str, ...]:
+    """Sentences on the file called `name`: of each (count, what is to be said of so many) that counts."""
+    return tuple(f"'{name}' {text.replace('{}', str(count))}" for count, text in notes if count)
 
 
 def left_out(source: str, rank: int | None) -> Recording:

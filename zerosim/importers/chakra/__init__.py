@@ -21,7 +21,7 @@ from zerosim.importers.chakra.rows import lane_of, rows_of, shards_unknown
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.kineto.header import is_absolute
-from zerosim.importers.recording import Recording, Window
+from zerosim.importers.recording import Recording, Window, remarks
 from zerosim.kinds import SIZED
 from zerosim.quality import Quality
 from zerosim.trace import Flag, flagged, of_kind
@@ -147,7 +147,7 @@ def _quality(
         (shards, "has {} all-gathers among nobody says how many: sizes are what one rank gives"),
         (found.skipped, "has {} nodes that cannot be read: left out"),
     )
-    said = tuple(f"'{name}' {text.format(count)}" for count, text in notes if count)
+    said = remarks(name, notes)
     return Quality(
         events=len(nodes) + found.skipped,
         repaired=found.repaired,

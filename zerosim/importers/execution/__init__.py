@@ -16,7 +16,7 @@ from zerosim.importers.execution.nodes import Node, read_nodes, whole
 from zerosim.importers.kineto.facts import ranks_of
 from zerosim.importers.kineto.header import is_absolute
 from zerosim.importers.loose_json import Parsed, parse_json
-from zerosim.importers.recording import ROWS, Recording
+from zerosim.importers.recording import ROWS, Recording, remarks
 from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import MAX_RANKS, Flag, Group
@@ -189,10 +189,7 @@ def _quality(
         skipped=parsed.skipped + len(lost),
         lost=parsed.lost,
         unsized=unsized,
-        warnings=(
-            *(*content.warnings, *parsed.warnings),
-            *(f"'{name}' {says.replace('{}', str(n))}" for n, says in notes if n),
-        ),
+        warnings=(*content.warnings, *parsed.warnings, *remarks(name, notes)),
         places=(
             *parsed.places,
             *(Place(name, None, f"node {i} has no number or name") for i in lost[:_MOST_PLACES]),

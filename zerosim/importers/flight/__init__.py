@@ -14,7 +14,7 @@ from zerosim.importers.flight import header as heads
 from zerosim.importers.flight.calls import Call, read_calls, sequences, text
 from zerosim.importers.loose_json import Parsed, parse_json
 from zerosim.importers.pickled import is_pickle, parse_pickle, salvage_pickle
-from zerosim.importers.recording import ROWS, Recording
+from zerosim.importers.recording import ROWS, Recording, remarks
 from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, Group
@@ -150,10 +150,7 @@ def _quality(
         skipped=parsed.skipped + len(lost),
         lost=parsed.lost,
         unsized=unsized,
-        warnings=(
-            *(*content.warnings, *parsed.warnings),
-            *(f"'{name}' {says.replace('{}', str(n))}" for n, says in notes if n),
-        ),
+        warnings=(*content.warnings, *parsed.warnings, *remarks(name, notes)),
         places=(
             *parsed.places,
             *(

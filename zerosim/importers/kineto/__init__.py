@@ -20,7 +20,7 @@ from zerosim.importers.kineto.reading import Reading, read_events
 from zerosim.importers.kineto.steps import step_windows
 from zerosim.importers.kineto.times import has_uneven_decimals
 from zerosim.importers.kineto.unread import unread_places
-from zerosim.importers.recording import Recording, Window, left_out
+from zerosim.importers.recording import Recording, Window, left_out, remarks
 from zerosim.kinds import SIZED
 from zerosim.quality import Quality
 from zerosim.trace import Flag, Group, flagged, of_kind
@@ -125,7 +125,7 @@ def _quality(content: Content, read: Reading[Any], events: Events, spans: pl.Dat
         (has_uneven_decimals(content.raw), "has decimals of several lengths: read as decimals"),
     )
     name = content.path.name
-    said = tuple(f"'{name}' {text.format(count)}" for count, text in notes if count)
+    said = remarks(name, notes)
     return Quality(
         events=n_events,
         repaired=read.repaired,

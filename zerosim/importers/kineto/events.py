@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any, Final, NamedTuple
 
+from zerosim.importers.kineto.facts import COLLECTIVE
 from zerosim.importers.kineto.times import InexactError, fits_float, nanoseconds
 from zerosim.trace import Flag
 
@@ -20,6 +22,7 @@ LAUNCH: Final = frozenset(
         *("xpu_runtime", "mtia_runtime", "privateuse1_runtime", "privateuse1_driver"),
     }
 )
+_NEEDED: Final = ("correlation", "External id", "device", "stream")
 _OPS: Final = frozenset({"cpu_op", "operator"})
 _UNTIMED: Final = int(Flag.UNTIMED)
 _UNFINISHED: Final = int(Flag.UNFINISHED)
@@ -82,6 +85,7 @@ def sort_events(events: Iterable[Any], base_ns: int) -> Events:
     piles = Events()
     sortings: dict[str, _Sorting] = {}
     host: list[tuple[list[Slice], _Bare]] = []
+    threads: dict[Thread, Thread] = {}
     for event in events:
         if type(event) is not dict:
             piles.skipped.append(event)
@@ -102,11 +106,15 @@ def sort_events(events: Iterable[Any], base_ns: int) -> Events:
         if pile is None:
             continue
         get = event.get
+        name = intern(name) if type(name) is str else name
         bare = get("ts"), get("dur", 0), name, get("pid"), get("tid")
         if pile is piles.aten or pile is piles.backward:
             host.append((pile, bare))
             continue
-        piece = _slice(bare, category, get("args"), base_ns)
+        args = get("args")
+        if pile is piles.gpu or pile is piles.launches:
+            args = _told(args)
+        piece = _slice(bare, category, args, base_ns, threads)
         if piece is None:
             piles.skipped.append(event)
         else:
@@ -154,15 +162,25 @@ def _add_host(host: list[tuple[list[Slice], _Bare]], piles: Events, base_ns: int
     if piles.gpu:
         piles.skipped.extend(bare for _, bare in host if nanoseconds(bare[0]) is None)
         return
+    threads: dict[Thread, Thread] = {}
     for pile, bare in host:
-        piece = _slice(bare, "cpu_op", None, base_ns)
+        piece = _slice(bare, "cpu_op", None, base_ns, threads)
         if piece is None:
             piles.skipped.append(bare)
         else:
             pile.append(piece)
 
 
-def _slice(bare: _Bare, category: str, args: object, base_ns: int) -> Slice | None:
+def _told(args: object) -> object:
+    """Of the arguments of device work and launches, those that are needed: most are of the kernel's grid."""
+    if type(args) is not dict or COLLECTIVE in args:
+        return args
+    return {key: args[key] for key in _NEEDED if key in args}
+
+
+def _slice(
+    bare: _Bare, category: str, args: object, base_ns: int, threads: dict[Thread, Thread]
+) -> Slice | None:
     ts, dur, name, pid, tid = bare
     start, length = nanoseconds(ts), nanoseconds(dur)
     if start is None:
@@ -176,15 +194,16 @@ def _slice(bare: _Bare, category: str, args: object, base_ns: int) -> Slice | No
     if start == 0:
         flags |= _UNTIMED
     begin = start + base_ns
+    thread = (
+        pid if type(pid) is int or type(pid) is str else _plain(pid),
+        tid if type(tid) is int or type(tid) is str else _plain(tid),
+    )
     return Slice(
         begin,
         begin + length,
         name if type(name) is str else str(name),
         category,
-        (
-            pid if type(pid) is int or type(pid) is str else _plain(pid),
-            tid if type(tid) is int or type(tid) is str else _plain(tid),
-        ),
+        threads.setdefault(thread, thread),
         args if type(args) is dict else {},
         flags,
     )

@@ -11,6 +11,8 @@ from typing import Any, Final
 from zerosim.kinds import Kind
 from zerosim.units import DTYPE_BYTES
 
+COLLECTIVE: Final = "Collective name"
+"""An event that has it tells of a collective by itself."""
 _KINDS: Final = (
     ("allgather", Kind.ALL_GATHER),
     ("reducescatter", Kind.REDUCE_SCATTER),
@@ -85,7 +87,7 @@ def dtype_of(name: object) -> str | None:
 
 def from_metadata(args: dict[str, Any]) -> Facts | None:
     """The facts of an event that carries `Collective name`; None if it does not."""
-    name = args.get("Collective name")
+    name = args.get(COLLECTIVE)
     if not isinstance(name, str) or name == "wait":
         return None
     kind = kind_of(name)

@@ -15,7 +15,7 @@ from zerosim.importers.kineto.events import Slice
 from zerosim.importers.nsys.database import Database, open_database
 from zerosim.importers.nsys.spans import Marks, sort_marks, spans_of
 from zerosim.importers.nsys.tables import GRAPHS, KERNELS, Recorded, read_tables
-from zerosim.importers.recording import Recording
+from zerosim.importers.recording import Recording, remarks
 from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, flagged, of_kind
@@ -167,7 +167,7 @@ def _quality(source: str, spans: pl.DataFrame, *, ranked: bool) -> Quality:
         (before, "has {} ops launched before the recording"),
         (unsized, "has {} collectives of unknown size"),
     )
-    said = tuple(f"'{source}' {text.format(count)}" for count, text in notes if count)
+    said = remarks(source, notes)
     unknown = (*(() if ranked else (_NO_RANK,)), *((_NO_SIZE,) if unsized else ()))
     return Quality(before_window=before, unsized=unsized, warnings=said, unknown=unknown)
 
