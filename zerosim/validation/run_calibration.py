@@ -210,9 +210,13 @@ def _base_and_lost(ideal: Floats, seconds: Floats, beside: Floats) -> tuple[floa
     return base, min(max(lost, 0.0), _MOST_LOST)
 
 
-def _pushed(slope: float, share: float, rate: float) -> float:
-    """Bytes a second that hosts push if, of their two legs, a transfer takes `slope` times the ideal."""
-    return _rounded(rate / math.sqrt(slope**2 - 1 / share**2))
+def _pushed(slope: float, share: float, rate: float) -> float | None:
+    """Bytes a second that hosts push if, of their two legs, a transfer takes `slope` times the ideal.
+
+    None if that is no more than the link alone takes: hosts hold nothing up.
+    """
+    beyond = slope**2 - 1 / share**2
+    return _rounded(rate / math.sqrt(beyond)) if beyond > 0 else None
 
 
 def _link(scenario: Scenario) -> str:
