@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 
 from benchmarks.faults.cases import FAULTS, Fault
@@ -19,6 +20,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="of faults; all, if none is named")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S)
     asked = parser.parse_args()
+    # Whoever starts this in the background may have it ignore them, and so what it starts.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     chosen = [f for f in FAULTS if not asked.names or f.name in asked.names]
     failed = 0
     _say("fault                 ends   code  rows  left  sentence")
