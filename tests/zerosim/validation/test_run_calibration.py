@@ -120,6 +120,17 @@ def test_what_transfers_lose_beside_computing_is_told_apart_from_their_rate() ->
     assert found.computing_busbw is None
 
 
+def test_transfers_that_reach_the_rate_even_beside_computing_lose_nothing() -> None:
+    beside = [(n, share) for n in (20_000, 50_000, 80_000) for share in (0.0, 0.3, 1.0)]
+    moved = [
+        Moved(n, 1e6, seconds := n / 1.25e6 / (1 - share / 10), share * seconds)
+        for n, share in beside
+    ]
+    found = line_through(moved, 1.0, "x")
+    assert found is not None
+    assert (found.share, found.host_busbw, found.computing_busbw) == (1.0, None, None)
+
+
 def test_a_link_that_brings_more_than_its_share_has_a_larger_one() -> None:
     found = line_through([Moved(n, 1e6, n / 0.98e6) for n in (10_000, 20_000, 80_000)], 0.95, "x")
     assert found is not None
