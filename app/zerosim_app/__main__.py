@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import waitress
 
 from zerosim.errors import InputError, ZerosimError
 from zerosim_app.factory import create_app
+from zerosim_app.receiving import MAX_BODY_BYTES
 
 _THREADS: Final = 8
 
@@ -29,7 +31,12 @@ def serve(library: Path, host: str = "127.0.0.1", port: int = 8050) -> None:
         raise InputError("the host is '': give an address such as 127.0.0.1 with --host")
     with _listening(host, port) as listener:
         app = create_app(library, host=host)
-        server = waitress.create_server(app.server, sockets=[listener], threads=_THREADS)
+        server = waitress.create_server(
+            app.server,
+            sockets=[listener],
+            threads=_THREADS,
+            max_request_body_size=MAX_BODY_BYTES,
+        )
         shown = f"[{host}]" if ":" in host else host
         sys.stdout.write(f"zerosim dashboard: http://{shown}:{listener.getsockname()[1]}\n")
         sys.stdout.flush()
@@ -67,4 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C, so that nothing of an unfinished upload stays behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     raise SystemExit(main())

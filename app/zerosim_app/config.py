@@ -6,8 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import zerosim
+from zerosim.importers.archive import MAX_UNPACKED
+from zerosim.importers.content import MAX_BYTES
 
-MAX_UPLOAD_BYTES: Final = 200 * 10**6
+MAX_UPLOAD_BYTES: Final = MAX_BYTES
+"""Of one file: what importers take."""
+MAX_DROP_BYTES: Final = MAX_UNPACKED
+"""Of all files of a drop: what they take of an archive."""
 GRAPH: Final[Any] = {
     "showSendToCloud": False,
     "displaylogo": False,

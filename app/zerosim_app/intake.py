@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from zerosim.errors import InputError
 from zerosim.importers import read
+from zerosim.importers.choice import ALL, Choice
 from zerosim.scenario import Scenario, run
 from zerosim.store import save_run
 from zerosim.trace import Trace
-from zerosim.units import format_bytes
 from zerosim_app.jobs import Report
+from zerosim_app.uploads import Announced, Upload, Uploads
 
 MAX_NAME: Final = 80
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -26,30 +24,33 @@ _ENDINGS: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """One file as the browser sends it: its name, and a data URL of its bytes."""
-
-    name: str
-    content: str
-
-
-def import_dropped(
-    dropped: Sequence[Dropped], name: str, library: Path, max_bytes: int, report: Report
+def import_upload(
+    uploads: Uploads,
+    upload_id: str,
+    name: str,
+    library: Path,
+    report: Report,
+    choice: Choice = ALL,
 ) -> str:
-    """Import the files as one run, one file a rank; returns the run's id.
+    """Import the files of an upload as one run; returns the run's id. Of the upload nothing stays.
 
-    Raises InputError for files that are too big, damaged, or in no known format.
+    What lay in folders is read as a folder is: what is no trace is left out, and the run says so.
+    Raises InputError for files that did not come whole, are damaged, or in no known format.
     """
-    with tempfile.TemporaryDirectory(prefix="zerosim-") as scratch:
-        report(f"unpacking {len(dropped)} file{'s' if len(dropped) > 1 else ''}")
-        paths = [_unpack(file, i, Path(scratch), max_bytes) for i, file in enumerate(dropped)]
-        report(f"reading {', '.join(file.name for file in dropped[:3])}")
-        run_id = _free_name(library, safe_name(name or dropped[0].name))
-        trace = read(
-            paths, name=run_id, watch=lambda file, share: report(f"reading {file}, {share:.0%}")
-        )
-        report(f"storing {trace.spans.height:,} spans of {len(trace.ranks)} ranks")
+    with uploads.taken(upload_id) as upload:
+        report(f"reading {', '.join(file.name for file in upload.files[:3])}")
+        run_id = _free_name(library, safe_name(name or _called(upload.files)))
+        try:
+            trace = read(
+                _given(upload),
+                name=run_id,
+                choice=choice,
+                watch=lambda file, share: report(f"reading {file}, {share:.0%}"),
+            )
+        except InputError as error:
+            raise InputError(_as_dropped(str(error), upload)) from None
+        of = f"{len(trace.ranks)} rank{'' if len(trace.ranks) == 1 else 's'}"
+        report(f"storing {trace.spans.height:,} spans of {of}")
         save_run(_named(trace, run_id), library / run_id)
     return run_id
 
@@ -67,6 +68,32 @@ def safe_name(name: str) -> str:
     return _UNSAFE.sub("-", stem).strip("-.")[:MAX_NAME] or "imported"
 
 
+def _given(upload: Upload) -> list[Path]:
+    """What the importers are asked to read: files that lay in no folder by name, the others as folders."""
+    given: dict[Path, None] = {}
+    for file, path in zip(upload.files, upload.paths, strict=True):
+        place = path.relative_to(upload.folder).parts[0]
+        given[upload.folder / place if _folder_of(file) else path] = None
+    return list(given)
+
+
+def _called(files: Sequence[Announced]) -> str:
+    """What to call the run: the folder that was dropped, else the first file."""
+    return _folder_of(files[0]) or files[0].name
+
+
+def _folder_of(file: Announced) -> str:
+    parts = PurePosixPath(file.name.replace("\\", "/")).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def _as_dropped(sentence: str, upload: Upload) -> str:
+    """`sentence` about files as their user knows them, not where they are kept."""
+    kept = re.escape(str(upload.folder))
+    whole = re.sub(rf"'{kept}/[\d-]+'", f"'{_called(upload.files)}'", sentence)
+    return re.sub(rf"{kept}/([\d-]+/)?", "", whole)
+
+
 def _named(trace: Trace, name: str) -> Trace:
     return replace(trace, meta=replace(trace.meta, name=name))
 
@@ -75,22 +102,3 @@ def _free_name(library: Path, name: str) -> str:
     taken = {path.name for path in library.iterdir()} if library.is_dir() else set()
     numbered = (f"{name}-{n}" for n in range(2, len(taken) + 3))
     return name if name not in taken else next(n for n in numbered if n not in taken)
-
-
-def _unpack(file: Dropped, index: int, scratch: Path, max_bytes: int) -> Path:
-    head, _, body = file.content.partition(",")
-    if not head.startswith("data:") or not head.endswith(";base64"):
-        raise InputError(f"'{file.name}' did not arrive as a file: drop it again")
-    if len(body) * 3 // 4 > max_bytes:
-        raise InputError(
-            f"'{file.name}' is over {format_bytes(max_bytes)}: use `zerosim import` in the shell"
-        )
-    try:
-        content = base64.b64decode(body, validate=True)
-    except binascii.Error:
-        raise InputError(f"'{file.name}' arrived damaged: drop it again") from None
-    # A folder each, so that two files of one name do not overwrite each other.
-    path = scratch / f"{index:04d}" / (_UNSAFE.sub("-", Path(file.name).name)[-MAX_NAME:] or "file")
-    path.parent.mkdir()
-    path.write_bytes(content)
-    return path

@@ -16,7 +16,6 @@ from zerosim.trace import Meta, Trace
 
 _EXAMPLE: Final = "example:"
 _CONFIG_KEY: Final = "ZEROSIM_SHELF"
-_UPLOAD_KEY: Final = "ZEROSIM_MAX_UPLOAD_BYTES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +89,12 @@ def _summary(path: Path, changed_ns: int) -> dict[str, Any]:
     return summarize(_load(path, changed_ns))
 
 
-def put_shelf(server: flask.Flask, shelf: Shelf, max_upload_bytes: int) -> None:
+def put_shelf(server: flask.Flask, shelf: Shelf) -> None:
     """Give a server its shelf, so that several apps in one process keep theirs apart."""
     server.config[_CONFIG_KEY] = shelf
-    server.config[_UPLOAD_KEY] = max_upload_bytes
 
 
 def shelf() -> Shelf:
     """The shelf of the app that answers the current request."""
     found: Shelf = flask.current_app.config[_CONFIG_KEY]
     return found
-
-
-def max_upload_bytes() -> int:
-    """The largest file that may be dropped onto the app that answers the current request."""
-    limit: int = flask.current_app.config[_UPLOAD_KEY]
-    return limit

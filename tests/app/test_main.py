@@ -58,12 +58,13 @@ def test_the_command_line_exits_with_2_on_bad_input(
     assert captured.err.count("\n") == 1
 
 
-def test_the_address_is_printed_and_answers(tmp_path: Path) -> None:
+def test_the_address_is_printed_and_answers_and_nothing_sent_stays(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
     path = os.pathsep.join(str(ROOT / part) for part in ("", "app"))
-    command = [sys.executable, "-m", "zerosim_app", str(tmp_path), "--port", "0"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path}
-    ) as server:
+    command = [sys.executable, "-m", "zerosim_app", str(tmp_path / "runs"), "--port", "0"]
+    environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(scratch)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
         try:
             assert server.stdout is not None
             said = server.stdout.readline()
@@ -71,5 +72,10 @@ def test_the_address_is_printed_and_answers(tmp_path: Path) -> None:
             assert found, said
             with urllib.request.urlopen(f"{found[1]}/healthz", timeout=30) as answer:  # noqa: S310 - our own server
                 assert answer.read() == b"ok\n"
+            announced = b'{"files": [{"name": "a.json", "size": 9}]}'
+            with urllib.request.urlopen(f"{found[1]}/api/uploads", announced, timeout=30) as answer:  # noqa: S310 - same
+                assert answer.status == 201
+            assert len(list(scratch.rglob("a.json"))) == 1
         finally:
             server.terminate()
+    assert list(scratch.iterdir()) == []

@@ -31,29 +31,40 @@ def said(id_: str) -> html.Div:
 
 
 def drop_zone(max_bytes: int) -> list[Component]:
-    """Where files are dropped, what the run shall be called, and how the import goes."""
-    zone = dcc.Upload(
+    """Where files are dropped, what the run shall be called, and how sending and importing go.
+
+    The field that takes files is put into the zone by the browser (41_zs_drop.mjs), as Dash has none.
+    """
+    zone = html.Label(
         html.Div(
             [
-                html.B("Drop trace files here, or click to choose"),
+                html.B("Drop trace files or a folder here, or click to choose"),
                 html.Span(
                     "Profiles of torch (Kineto), Nsight Systems (SQLite), flight recorder dumps, "
                     "execution traces, Chakra, logs of NCCL and DeepSpeed; one file a rank, or an "
-                    f"archive of them; up to {format_bytes(max_bytes)} each. "
-                    "Larger ones: zerosim import FILE… -o RUN"
+                    f"archive of them; up to {format_bytes(max_bytes)} each."
                 ),
             ]
         ),
         id="runs-drop",
-        multiple=True,
-        max_size=max_bytes,
         className="zs-drop",
-        className_active="zs-drop zs-drop-active",
     )
-    name = dmc.TextInput(
-        id="runs-name", label="Name of the run", placeholder="from the first file", w=300
+    name = dmc.TextInput(id="runs-name", label="Name of the run", placeholder="from the first file")
+    salvage = dmc.Checkbox(
+        id="runs-salvage", label="Keep what is whole of files that end early", radius="sm"
     )
-    return [html.Div([zone, name], className="zs-import"), said("runs-progress")]
+    sending = [
+        html.Progress(id="runs-bar", value="0", max="100", **wild({"aria-label": "Sent"})),
+        dmc.Button("Cancel", id="runs-cancel", variant="default", size="compact-sm"),
+    ]
+    return [
+        html.Div(
+            [zone, html.Div([name, salvage], className="zs-import-how")], className="zs-import"
+        ),
+        said("runs-sent"),
+        html.Div(sending, id="runs-sending", className="zs-sending", hidden=True),
+        said("runs-progress"),
+    ]
 
 
 def imported(run_id: str, trace: Trace) -> html.Div:

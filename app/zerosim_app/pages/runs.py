@@ -9,6 +9,7 @@ import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
 
 from zerosim.errors import ZerosimError
+from zerosim.importers.choice import Choice
 from zerosim.store import delete_run, rename_run
 from zerosim_app.components.cards import heading, page, panel
 from zerosim_app.components.library import (
@@ -20,9 +21,10 @@ from zerosim_app.components.library import (
     said,
 )
 from zerosim_app.components.tables import Column, size, table
-from zerosim_app.intake import Dropped, import_dropped
+from zerosim_app.intake import import_upload
 from zerosim_app.jobs import jobs
-from zerosim_app.shelf import Entry, max_upload_bytes, shelf
+from zerosim_app.shelf import Entry, shelf
+from zerosim_app.uploads import uploads
 
 _COLUMNS: Final = (
     Column("id", "Run", wide=True),
@@ -56,10 +58,11 @@ def layout(**_query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever 
             ),
             said("runs-said"),
         ),
-        panel("Import a profile", *drop_zone(max_upload_bytes())),
+        panel("Import a profile", *drop_zone(uploads().max_bytes)),
         rename_modal(),
         delete_modal(),
         dcc.Store(id="runs-changed", data=0),
+        dcc.Store(id="runs-upload"),
         dcc.Store(id="runs-job"),
         dcc.Interval(id="runs-tick", interval=_POLL_MS, disabled=True),
     )
@@ -129,10 +132,9 @@ def _register_import(app: Dash) -> None:
     app.callback(
         Output("runs-job", "data"),
         Output("runs-tick", "disabled"),
-        Output("runs-drop", "contents"),
-        Input("runs-drop", "contents"),
-        State("runs-drop", "filename"),
+        Input("runs-upload", "data"),
         State("runs-name", "value"),
+        State("runs-salvage", "checked"),
         prevent_initial_call=True,
     )(take)
     app.callback(
@@ -215,15 +217,18 @@ def delete(_clicks: int, changed: int, ticked: list[Row] | None) -> tuple[Any, s
 
 
 def take(
-    contents: list[str] | None, names: list[str] | None, name: str | None
-) -> tuple[str | Any, bool | Any, Any]:
-    """Start importing what was dropped."""
-    if not contents or not names:
-        return no_update, no_update, no_update
-    dropped = [Dropped(n, c) for n, c in zip(names, contents, strict=True)]
-    library, limit = shelf().library, max_upload_bytes()
-    job = jobs().start(lambda report: import_dropped(dropped, name or "", library, limit, report))
-    return job, False, None
+    upload_id: str | None, name: str | None, salvage: bool | None
+) -> tuple[str | Any, bool | Any]:
+    """Start importing what was sent."""
+    if not upload_id:
+        return no_update, no_update
+    sent, library, choice = uploads(), shelf().library, Choice(salvage=bool(salvage))
+    return (
+        jobs().start(
+            lambda report: import_upload(sent, upload_id, name or "", library, report, choice)
+        ),
+        False,
+    )
 
 
 def progress(

@@ -16,11 +16,10 @@ def test_buttons_are_off_at_first() -> None:
     ]
 
 
-def test_the_zone_says_its_limit_and_keeps_it(tree: Any) -> None:
+def test_the_zone_says_its_limit_and_sends_nothing_at_first(tree: Any) -> None:
     zone = tree(drop_zone(5_000_000))
     assert "up to 5 MB each" in zone.text
-    assert zone.by_id("runs-drop").max_size == 5_000_000
-    assert zone.by_id("runs-drop").multiple is True
+    assert zone.by_id("runs-sending").hidden is True
 
 
 def test_questions_are_closed_at_first(tree: Any) -> None:

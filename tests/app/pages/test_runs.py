@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import time
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from dash import Dash, no_update
 from zerosim.store import list_runs
 from zerosim_app.pages.runs import allowed, delete, layout, progress, rename, shown, take, what
 from zerosim_app.shelf import Shelf
+from zerosim_app.uploads import Announced, uploads
 
 MINE = {"id": "mine", "kind": "library"}
 EXAMPLE = {"id": "lesson-ddp", "kind": "examples"}
@@ -103,15 +104,15 @@ def test_nothing_ticked_renames_nothing(serving: Dash) -> None:
 def test_the_page_states_its_limit(serving: Dash, tree: Any) -> None:
     del serving
     page = tree(layout())
-    assert "up to 200 MB each" in page.text
-    assert page.by_id("runs-drop").max_size == 200 * 10**6
+    assert "up to 4.29 GB each" in page.text
 
 
 def test_a_file_that_is_no_trace_ends_in_a_sentence(serving: Dash, tree: Any) -> None:
     del serving
-    content = "data:;base64," + base64.b64encode(b"hello").decode()
-    job, off, emptied = take([content], ["notes.txt"], None)
-    assert (off, emptied) == (False, None)
+    sent = uploads().begin([Announced("notes.txt", 5)])
+    uploads().append(sent, 0, 0, BytesIO(b"hello"), 5)
+    job, off = take(sent, None, None)
+    assert off is False
     for tick in range(500):
         said, off, changed = progress(tick, job, 0)
         if off is True:
@@ -132,5 +133,5 @@ def test_an_import_that_the_server_forgot_is_told(serving: Dash, tree: Any) -> N
 
 def test_no_drop_starts_nothing(serving: Dash) -> None:
     del serving
-    assert take(None, None, None) == (no_update, no_update, no_update)
+    assert take(None, None, None) == (no_update, no_update)
     assert progress(1, None, 0)[1] is True
