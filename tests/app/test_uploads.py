@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -108,8 +106,7 @@ def test_what_is_too_much_is_refused_before_a_byte_of_it_comes(
 def test_a_full_disk_is_said_first(
     uploads: Uploads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free: Callable[[Any], Any] = lambda _: shutil._ntuple_diskusage(200, 100, 100)  # type: ignore[attr-defined] # noqa: E731
-    monkeypatch.setattr("shutil.disk_usage", free)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
     uploads.begin([Announced("a.json", 60)])
     with pytest.raises(InputError, match=rf"'b.json' .* '{tmp_path}' has no room .* TMPDIR"):
         uploads.begin([Announced("b.json", 60)])

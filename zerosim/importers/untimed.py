@@ -33,7 +33,7 @@ def logged(
         warnings=(*content.warnings, *faults.said(name)),
         places=tuple(faults.places),
     )
-    found = []
+    found: list[Recording] = []
     for rank in sorted(ranks, key=lambda rank: -1 if rank is None else rank):
         rows, quality = ranks[rank], Quality() if found else first
         quality = replace(quality, events=quality.events + len(rows), unknown=unknown)
