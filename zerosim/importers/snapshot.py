@@ -37,6 +37,8 @@ _HELD: Final = {
     "active_pending_free": (_IN_USE,),
 }
 _MOST_BYTES: Final = 2**50
+_LATEST_US: Final = 2**52
+"""A time after this does not fit into nanoseconds."""
 _MOST_DEVICES: Final = 1024
 _MOST_PLACES: Final = 16
 _EPOCH_NS: Final = 1_000_000_000_000_000_000
@@ -105,7 +107,7 @@ def _event(entry: object) -> _Event | None:
     nbytes = count(entry.get("size"))
     if not isinstance(action, str) or action not in _EFFECTS or not time_us:
         return None
-    if time_us >= _EPOCH_NS or nbytes is None or nbytes >= _MOST_BYTES:
+    if time_us >= _LATEST_US or nbytes is None or nbytes >= _MOST_BYTES:
         return None
     return _Event(action, time_us * NS_PER_US, nbytes)
 

@@ -117,6 +117,7 @@ def test_running_out_of_memory_is_said() -> None:
         event("alloc", 5, time_us=None),
         event("alloc", 5, time_us=0),
         event("alloc", 5, time_us=2**70),
+        event("alloc", 5, time_us=10**16),
         event("alloc", -5),
         event("alloc", 2**60),
         event("alloc", size=True),
