@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+MAX_PLACES: Final = 20
+"""So many odd places of a file are told."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something was odd in a file: at which byte of what it unfolds to (null: unknown), and what."""
+    """Where something was odd: the file, the byte of what it unfolds to (null: unknown), and what."""
 
     source: str
     byte: int | None

@@ -12,11 +12,10 @@ from typing import Any, Final
 from zerosim.errors import TraceFileError
 from zerosim.importers.content import Content
 from zerosim.importers.loose_json import mend
-from zerosim.quality import Place
+from zerosim.quality import MAX_PLACES, Place
 from zerosim.trace import MAX_RANKS
 
 MAX_FAULTS: Final = 10_000
-_SHOWN: Final = 20
 _MOST: Final = 2**59
 """So many elements of eight bytes still fit an int64."""
 _LONGEST: Final = 2**22
@@ -45,7 +44,7 @@ class Faults:
             raise TraceFileError(
                 f"'{content.path}' has over {MAX_FAULTS} broken records: copy or record it again"
             )
-        if len(self.places) < _SHOWN:
+        if len(self.places) < MAX_PLACES:
             self.places.append(Place(content.path.name, byte, what))
 
     def said(self, name: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import orjson
 from zerosim.errors import TraceFileError
 from zerosim.importers.content import Content
 from zerosim.importers.text import Text, read_text
-from zerosim.quality import Place
+from zerosim.quality import MAX_PLACES, Place
 
 _EVENTS: Final = re.compile(r'"traceEvents"\s*:\s*\[')
 _ARRAY: Final = re.compile(r"\s*\[")
@@ -40,10 +40,6 @@ _LONE_BACKSLASH: Final = re.compile(r'\\(?:\\|")|\\')
 _WINDOWS: Final = (2**12, 2**18)
 _LONGEST_WORD: Final = 16
 """A fault so close to the end of a window may be the window's: `-Infinity`, an escape."""
-
-
-MAX_PLACES: Final = 20
-"""So many odd places of a file are told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from zerosim.importers.kineto.facts import kind_of
 from zerosim.importers.recording import Recording
 from zerosim.importers.untimed import one_after_another
 from zerosim.kinds import Kind
-from zerosim.quality import Place, Quality
+from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.trace import MAX_RANKS, Group
 from zerosim.units import DTYPE_BYTES
 
@@ -35,7 +35,6 @@ _EACH: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.GATH
 """NCCL counts the part of one rank in these."""
 _TELLING: Final = (b"opCount", b"sendbuff", b"recvbuff", b"datatype", b"[nranks=", b"Init COMPLETE")
 """A call or a communicator, whole or not, has one of these."""
-_PLACES: Final = 20
 _UNKNOWN: Final = (
     "when a collective ran and how long it took: the log says what was called, in which order",
     "steps, and whatever was computed",
@@ -166,7 +165,7 @@ def _recording(content: Content, process: _Process, *, first: bool) -> Recording
             skipped=torn,
             unsized=unsized,
             warnings=(*(content.warnings if first else ()), *said),
-            places=tuple(process.places[:_PLACES]),
+            places=tuple(process.places[:MAX_PLACES]),
             unknown=_UNKNOWN,
         ),
     )

@@ -11,7 +11,7 @@ from zerosim.importers.kineto.facts import kind_of
 from zerosim.importers.recording import Recording
 from zerosim.importers.untimed import one_after_another
 from zerosim.kinds import Kind
-from zerosim.quality import Place, Quality
+from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.trace import Group
 from zerosim.units import DTYPE_BYTES
 
@@ -35,7 +35,6 @@ _TELLING: Final = 1.0
 """GB/s; rates are printed with two decimals, so that slower ones tell nothing."""
 _CLOSE: Final = 0.02
 _LONGEST: Final = 2048
-_PLACES: Final = 20
 _UNKNOWN: Final = (
     "when a collective ran: rows are laid out one after the other",
     "what each rank did: a row is the mean of many collectives, over all ranks",
@@ -156,7 +155,7 @@ def _recording(
             events=n_rows,
             skipped=len(places),
             warnings=(*content.warnings, *(text for said, text in notes if said)),
-            places=tuple(places[:_PLACES]),
+            places=tuple(places[:MAX_PLACES]),
             unknown=_UNKNOWN,
         ),
     )

@@ -15,7 +15,7 @@ from zerosim.importers.flight.calls import count
 from zerosim.importers.pickled import is_pickle, parse_pickle
 from zerosim.importers.recording import COUNTS, ROWS, Recording
 from zerosim.kinds import Kind
-from zerosim.quality import Place, Quality
+from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.units import NS_PER_US
 
 _ALLOCATED, _IN_USE, _RESERVED = "memory.allocated", "memory.in_use", "memory.reserved"
@@ -40,7 +40,6 @@ _MOST_BYTES: Final = 2**50
 _LATEST_US: Final = 2**52
 """A time after this does not fit into nanoseconds."""
 _MOST_DEVICES: Final = 1024
-_MOST_PLACES: Final = 16
 _EPOCH_NS: Final = 1_000_000_000_000_000_000
 _ASKED: Final = "what the allocator rounds sizes up to: blocks count as the program asked for them"
 _ALONE: Final = "what was computed or sent: a memory snapshot sees the allocator alone"
@@ -179,7 +178,7 @@ def _quality(
         warnings=(*content.warnings, *said),
         places=tuple(
             Place(name, None, f"device {device}, event {i} has no known action, time or size")
-            for i in lost[:_MOST_PLACES]
+            for i in lost[:MAX_PLACES]
         ),
         unknown=(_ASKED, _ALONE, _RANK),
     )

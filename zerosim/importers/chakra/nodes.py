@@ -14,11 +14,10 @@ from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.loose_json import parse_json
-from zerosim.quality import Place
+from zerosim.quality import MAX_PLACES, Place
 
 _LONGEST: Final = 10
 """Bytes of the longest length: a varint holds seven bits a byte."""
-_PLACES: Final = 20
 _MOST_US: Final = 2**52
 """A time after this does not fit into nanoseconds."""
 _NAMES: Final = {"Id": "id", "Name": "name", "NodeType": "type", "runtime": "micros"}
@@ -58,7 +57,7 @@ class ChakraFile:
     def leave_out(self, source: str, byte: int | None, what: str) -> None:
         """Count a node that cannot be read."""
         self.skipped += 1
-        if len(self.places) < _PLACES:
+        if len(self.places) < MAX_PLACES:
             self.places.append(Place(source, byte, what))
 
 

@@ -18,14 +18,13 @@ from zerosim.importers.kineto.header import is_absolute
 from zerosim.importers.loose_json import Parsed, parse_json
 from zerosim.importers.recording import ROWS, Recording, remarks
 from zerosim.kinds import SIZED
-from zerosim.quality import Place, Quality
+from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.trace import MAX_RANKS, Flag, Group
 from zerosim.units import NS_PER_US
 
 _INIT: Final = "## process_group:init ##"
 _MOST_GROUPS: Final = 2**16
 _MOST_MEMBERS: Final = 2**22
-_MOST_PLACES: Final = 16
 _UNTIMED: Final = (
     "when anything ran and how long: an execution trace tells the order of calls alone"
 )
@@ -192,7 +191,7 @@ def _quality(
         warnings=(*content.warnings, *parsed.warnings, *remarks(name, notes)),
         places=(
             *parsed.places,
-            *(Place(name, None, f"node {i} has no number or name") for i in lost[:_MOST_PLACES]),
+            *(Place(name, None, f"node {i} has no number or name") for i in lost[:MAX_PLACES]),
         ),
         unknown=unknown,
     )

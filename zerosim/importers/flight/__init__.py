@@ -16,11 +16,10 @@ from zerosim.importers.loose_json import Parsed, parse_json
 from zerosim.importers.pickled import is_pickle, parse_pickle, salvage_pickle
 from zerosim.importers.recording import ROWS, Recording, remarks
 from zerosim.kinds import SIZED
-from zerosim.quality import Place, Quality
+from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.trace import Flag, Group
 
 _MOST_ENTRIES: Final = 2**20
-_MOST_PLACES: Final = 16
 _UNTIMED: Final = (
     "when collectives began and ended: a flight recorder notes when the host called them"
 )
@@ -155,7 +154,7 @@ def _quality(
             *parsed.places,
             *(
                 Place(name, None, f"entry {i} has no name or no time: left out")
-                for i in lost[:_MOST_PLACES]
+                for i in lost[:MAX_PLACES]
             ),
         ),
         unknown=tuple(says for known, says in unknown if known),

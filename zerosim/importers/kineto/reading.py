@@ -14,8 +14,8 @@ from zerosim.importers.content import HELD_BYTES, Content, held
 from zerosim.importers.kineto.mending import Mender
 from zerosim.importers.kineto.stream import UnsoundError, unfold
 from zerosim.importers.kineto.times import InexactError
-from zerosim.importers.loose_json import MAX_PLACES, Parsed, parse_exactly, parse_json
-from zerosim.quality import Place
+from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
+from zerosim.quality import MAX_PLACES, Place
 
 WHOLE_BYTES: Final = 2**24
 """A damaged file up to this size is read whole: its tree takes ten times as much."""

@@ -9,9 +9,8 @@ from itertools import islice
 from typing import Any
 
 from zerosim.importers.content import Content
-from zerosim.importers.loose_json import MAX_PLACES
 from zerosim.importers.stored import matches
-from zerosim.quality import Place
+from zerosim.quality import MAX_PLACES, Place
 
 
 def unread_places(content: Content, skipped: Sequence[Any]) -> tuple[Place, ...]:
