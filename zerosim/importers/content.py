@@ -160,6 +160,11 @@ def _beginning(head: bytes) -> bytes:
         return b""
 
 
+def first_byte(raw: bytes) -> bytes:
+    """The first byte of a text that is neither a byte order mark of UTF-8 nor blank."""
+    return raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+
+
 def describe(raw: bytes) -> str:
     """What `raw` looks like, as a phrase for an error message: `a zip archive`."""
     if not raw.strip():
@@ -171,7 +176,7 @@ def describe(raw: bytes) -> str:
     for magic, what in _MAGIC:
         if raw.startswith(magic):
             return what
-    if raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+    if first_byte(raw) in (b"{", b"["):
         return _describe_json(raw)
     return "not JSON" if b"\0" not in raw[:4096] else "a binary file of unknown format"
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
-from zerosim.importers.content import Content
+from zerosim.importers.content import Content, first_byte
 from zerosim.importers.kineto import header as heads
 from zerosim.importers.kineto.events import STEP, sort_events
 from zerosim.importers.kineto.reading import Reading, read_events
@@ -57,8 +57,8 @@ class _Pile:
 
 def sniff(raw: bytes) -> bool:
     """Whether `raw` is a Chrome trace whose header says that it came from here."""
-    head = raw[: 2**12].lstrip(b"\xef\xbb\xbf \t\r\n")
-    return head[:1] == b"{" and f'"{KEY}"'.encode() in head and b'"origin_ns"' in head
+    head = raw[: 2**12]
+    return first_byte(head) == b"{" and f'"{KEY}"'.encode() in head and b'"origin_ns"' in head
 
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
-from zerosim.importers.content import Content
+from zerosim.importers.content import Content, first_byte
 from zerosim.importers.json_lines import Faults, count, plain, ranks, read_records, section
 from zerosim.importers.kineto.facts import kind_of
 from zerosim.importers.kineto.times import nanoseconds
@@ -39,8 +39,8 @@ _NO_TIMES: Final = (
 
 def sniff(raw: bytes) -> bool:
     """Whether `raw` holds records of operations as NCCL Inspector writes them."""
-    head = raw[: 2**16].lstrip(b"\xef\xbb\xbf \t\r\n")
-    return head[:1] == b"{" and (b'"coll_perf"' in head or b'"p2p_perf"' in head)
+    head = raw[: 2**16]
+    return first_byte(head) == b"{" and (b'"coll_perf"' in head or b'"p2p_perf"' in head)
 
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
-from zerosim.importers.content import Content
+from zerosim.importers.content import Content, first_byte
 from zerosim.importers.json_lines import Faults, count, plain, ranks, read_records, section
 from zerosim.importers.kineto.facts import Facts, kind_of
 from zerosim.importers.kineto.times import nanoseconds
@@ -51,10 +51,10 @@ class _Reading:
 
 def sniff(raw: bytes) -> bool:
     """Whether `raw` begins like a log of a profiler plugin of NCCL."""
-    head = raw[: 2**16].lstrip(b"\xef\xbb\xbf \t\r\n")
-    if head[:1] == b"[":
+    head = raw[: 2**16]
+    if first_byte(head) == b"[":
         return bool(_CHROME.search(head) and _ASYNC.search(head))
-    return head[:1] == b"{" and bool(_LINES.search(head))
+    return first_byte(head) == b"{" and bool(_LINES.search(head))
 
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:

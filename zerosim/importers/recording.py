@@ -30,6 +30,9 @@ class Window:
     end_ns: int
 
 
+EPOCH_NS: Final = 1_000_000_000_000_000_000
+"""Sep 2001: a time after this counts from the epoch, one before it from some start."""
+
 NO_SAMPLES: Final = pl.DataFrame(schema=COUNTS)
 
 
@@ -53,6 +56,11 @@ class Recording:
     groups: tuple[Group, ...] = ()
     absolute: bool = False
     asked_for: bool = True
+
+
+def is_absolute(first_ns: int | None) -> bool:
+    """Whether times count from the epoch, so that files of several ranks can be laid side by side."""
+    return first_ns is not None and first_ns > EPOCH_NS
 
 
 def remarks(name: str, notes: Iterable[tuple[object, str]]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.flight.calls import count
 from zerosim.importers.pickled import is_pickle, parse_pickle
-from zerosim.importers.recording import COUNTS, ROWS, Recording
+from zerosim.importers.recording import COUNTS, ROWS, Recording, is_absolute
 from zerosim.kinds import Kind
 from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.units import NS_PER_US
@@ -40,7 +40,6 @@ _MOST_BYTES: Final = 2**50
 _LATEST_US: Final = 2**52
 """A time after this does not fit into nanoseconds."""
 _MOST_DEVICES: Final = 1024
-_EPOCH_NS: Final = 1_000_000_000_000_000_000
 _ASKED: Final = "what the allocator rounds sizes up to: blocks count as the program asked for them"
 _ALONE: Final = "what was computed or sent: a memory snapshot sees the allocator alone"
 _RANK: Final = "the rank: a memory snapshot does not say it"
@@ -83,7 +82,7 @@ def _recording(content: Content, device: int, trace: list[Any], segments: list[A
         rank=None,
         spans=_history(events),
         samples=samples,
-        absolute=bool(events) and events[0].time_ns > _EPOCH_NS,
+        absolute=is_absolute(events[0].time_ns if events else None),
         quality=_quality(content, device, trace, lost, short),
     )
 

@@ -19,9 +19,8 @@ from zerosim.importers.chakra.nodes import (
 )
 from zerosim.importers.chakra.rows import lane_of, rows_of, shards_unknown
 from zerosim.importers.choice import Choice
-from zerosim.importers.content import Content
-from zerosim.importers.kineto.header import is_absolute
-from zerosim.importers.recording import Recording, Window, remarks
+from zerosim.importers.content import Content, first_byte
+from zerosim.importers.recording import Recording, Window, is_absolute, remarks
 from zerosim.kinds import SIZED
 from zerosim.quality import Quality
 from zerosim.trace import Flag, flagged, of_kind
@@ -41,8 +40,7 @@ def sniff(raw: bytes) -> bool:
     """Whether `raw` is a Chakra trace, or the comm_group.json that lies beside one."""
     if looks_binary(raw):  # first: a message of 123 bytes begins like JSON
         return True
-    head = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    return head == b"{" and (b'"workload_graph"' in raw or looks_like_groups(raw))
+    return first_byte(raw) == b"{" and (b'"workload_graph"' in raw or looks_like_groups(raw))
 
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:

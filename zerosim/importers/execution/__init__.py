@@ -10,13 +10,12 @@ import polars as pl
 
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
-from zerosim.importers.content import Content
+from zerosim.importers.content import Content, first_byte
 from zerosim.importers.execution.calls import Op, ops, sequences
 from zerosim.importers.execution.nodes import Node, read_nodes, whole
 from zerosim.importers.kineto.facts import ranks_of
-from zerosim.importers.kineto.header import is_absolute
 from zerosim.importers.loose_json import Parsed, parse_json
-from zerosim.importers.recording import ROWS, Recording, remarks
+from zerosim.importers.recording import ROWS, Recording, is_absolute, remarks
 from zerosim.kinds import SIZED
 from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.trace import MAX_RANKS, Flag, Group
@@ -35,7 +34,7 @@ _ADDRESSES: Final = "the ranks of groups that are called by number alone"
 
 def sniff(raw: bytes) -> bool:
     """Whether `raw` is a JSON object with a schema and nodes."""
-    if raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
+    if first_byte(raw) != b"{":
         return False
     return b'"nodes"' in raw and b'"schema"' in raw
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
-from zerosim.importers.content import Content
+from zerosim.importers.content import Content, first_byte
 from zerosim.importers.flight import header as heads
 from zerosim.importers.flight.calls import Call, read_calls, sequences, text
 from zerosim.importers.loose_json import Parsed, parse_json
@@ -32,7 +32,7 @@ _GLOO: Final = "reduce-scatters: Gloo carries them out as all-reduces, and notes
 
 def sniff(raw: bytes) -> bool:
     """Whether `raw` is a dump: a pickle or JSON with process groups, and calls or their status."""
-    if not is_pickle(raw) and raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
+    if not is_pickle(raw) and first_byte(raw) != b"{":
         return False
     return b"pg_config" in raw and (b"entries" in raw or b"pg_status" in raw)
 

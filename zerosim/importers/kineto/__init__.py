@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from zerosim.importers.choice import Choice
-from zerosim.importers.content import Content
+from zerosim.importers.content import Content, first_byte
 from zerosim.importers.kineto import header as heads
 from zerosim.importers.kineto.called import called_spans
 from zerosim.importers.kineto.events import Events, sort_events
@@ -20,7 +20,7 @@ from zerosim.importers.kineto.reading import Reading, read_events
 from zerosim.importers.kineto.steps import step_windows
 from zerosim.importers.kineto.times import has_uneven_decimals
 from zerosim.importers.kineto.unread import unread_places
-from zerosim.importers.recording import Recording, Window, left_out, remarks
+from zerosim.importers.recording import Recording, Window, is_absolute, left_out, remarks
 from zerosim.kinds import SIZED
 from zerosim.quality import Quality
 from zerosim.trace import Flag, Group, flagged, of_kind
@@ -28,7 +28,7 @@ from zerosim.trace import Flag, Group, flagged, of_kind
 
 def sniff(raw: bytes) -> bool:
     """Whether `raw` is a Chrome trace: an object with `traceEvents`, or a list of events."""
-    start = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    start = first_byte(raw)
     if start == b"[":
         return b'"ph"' in raw[: 2**16]
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -70,7 +70,7 @@ def _recording(content: Content, read: Reading[Any], events: Events) -> Recordin
         samples=memory_samples(events.memory, device),
         windows=windows,
         groups=groups,
-        absolute=heads.is_absolute(_first(spans, windows)),
+        absolute=is_absolute(_first(spans, windows)),
         quality=quality,
     )
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from zerosim.importers.kineto.events import Slice
 from zerosim.importers.kineto.facts import ranks_of
 from zerosim.trace import Group
-
-_EPOCH_NS: Final = 1_000_000_000_000_000_000
-"""Sep 2001: a time after this counts from the epoch, one before it from some start."""
 
 
 def base_ns(header: dict[str, Any]) -> int:
@@ -52,11 +49,6 @@ def device_name(header: dict[str, Any], device: int | None) -> str | None:
             name = entry.get("name")
             return name if isinstance(name, str) else None
     return None
-
-
-def is_absolute(first_ns: int | None) -> bool:
-    """Whether times count from the epoch, so that files of several ranks can be laid side by side."""
-    return first_ns is not None and first_ns > _EPOCH_NS
 
 
 def _distributed(header: dict[str, Any]) -> dict[str, Any]:

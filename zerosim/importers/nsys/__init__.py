@@ -15,15 +15,13 @@ from zerosim.importers.kineto.events import Slice
 from zerosim.importers.nsys.database import Database, open_database
 from zerosim.importers.nsys.spans import Marks, sort_marks, spans_of
 from zerosim.importers.nsys.tables import GRAPHS, KERNELS, Recorded, read_tables
-from zerosim.importers.recording import Recording, remarks
+from zerosim.importers.recording import EPOCH_NS, Recording, is_absolute, remarks
 from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, flagged, of_kind
 
 MAX_RANKS: Final = 4096
 """A file with more is damaged or hostile."""
-_EPOCH_NS: Final = 1_000_000_000_000_000_000
-"""Sep 2001: a time after this counts from the epoch, one before it from the session's start."""
 _OURS: Final = frozenset({"StringIds", "TARGET_INFO_SESSION_START_TIME"})
 _NO_RANK: Final = (
     "Nsight Systems does not say which rank a process is: ranks are in order of GPU and process"
@@ -102,9 +100,9 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
 
 def _session(database: Database, recorded: Recorded) -> _Session:
     last = recorded.work["start_ns"].max()
-    already = isinstance(last, int) and last > _EPOCH_NS
+    already = is_absolute(last if isinstance(last, int) else None)
     told = database.rows("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))
-    base = next((ns for (ns,) in told if type(ns) is int and _EPOCH_NS < ns < 2**61), 0)
+    base = next((ns for (ns,) in told if type(ns) is int and EPOCH_NS < ns < 2**61), 0)
     listed = list(database.rows("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId")))
     return _Session(
         base_ns=0 if already else base,

@@ -10,7 +10,7 @@ from zerosim.importers.kineto import header as heads
 from zerosim.importers.kineto import sniff
 from zerosim.importers.kineto.called import called_spans
 from zerosim.importers.kineto.events import Slice, sort_events
-from zerosim.importers.recording import Window
+from zerosim.importers.recording import Window, is_absolute
 from zerosim.trace import Flag, Group
 
 
@@ -58,9 +58,12 @@ def test_the_device_is_that_of_most_kernels() -> None:
 
 
 def test_only_epoch_times_are_absolute() -> None:
-    assert heads.is_absolute(1_759_300_074_000_000_000)
-    assert not heads.is_absolute(5_000_000)
-    assert not heads.is_absolute(None)
+    assert is_absolute(1_759_300_074_000_000_000)
+    assert not is_absolute(5_000_000)
+    assert not is_absolute(None)
+
+
+def test_a_base_that_is_no_number_is_none() -> None:
     assert heads.base_ns({"baseTimeNanoseconds": 5}) == 5
     assert heads.base_ns({"baseTimeNanoseconds": "5"}) == 0
     assert heads.base_ns({}) == 0
