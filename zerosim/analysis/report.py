@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -14,21 +14,21 @@ from zerosim.trace import Trace, of_kind
 COUNTS: Final = ("events", "repaired", "skipped", "lost", "before_window", "unsized")
 
 
-def report(trace: Trace) -> dict[str, Any]:
+def assess(trace: Trace) -> dict[str, Any]:
     """The quality of an imported run, ready for JSON; ranges are inclusive, null is unknown.
 
     `ranks`: present, and missing of those that the run had. `steps`: first and last found of each
     stretch. `collectives`: how many rows have a size and how many have none.
     """
-    quality, present = trace.meta.quality, set(trace.ranks)
+    quality, present = trace.meta.quality, _ranges(trace.ranks)
     world = trace.meta.world_size
     rows = trace.spans.filter(of_kind(SIZED))
     unsized = rows.filter(pl.col("elements").is_null() & pl.col("nbytes").is_null()).height
     clock = trace.meta.clock
     return {
         **{name: getattr(quality, name) for name in COUNTS},
-        "ranks_present": _ranges(present),
-        "ranks_missing": None if world is None else _ranges(set(range(world)) - present),
+        "ranks_present": present,
+        "ranks_missing": None if world is None else _gaps(present, world),
         "steps": _ranges({window.step for window in trace.meta.steps}),
         "collectives": {"sized": rows.height - unsized, "unsized": unsized},
         "clock": {
@@ -51,3 +51,13 @@ def _ranges(numbers: Iterable[int]) -> list[list[int]]:
         else:
             found.append([number, number])
     return found
+
+
+def _gaps(ranges: Iterable[Sequence[int]], end: int) -> list[list[int]]:
+    """What of 0 to `end` (exclusive) lies in none of `ranges`: a file may claim millions of ranks."""
+    found, begin = [], 0
+    for first, last in ranges:
+        if first > begin:
+            found.append([begin, first - 1])
+        begin = last + 1
+    return [*found, [begin, end - 1]] if begin < end else found

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from zerosim.analysis.report import report
+from zerosim.analysis.report import assess
 from zerosim.analysis.report_text import report_rows
 from zerosim.analysis.summary import summarize
 from zerosim.cli.options import Json
@@ -105,7 +105,7 @@ def import_(
     out = out or run_path(Path("runs"), trace.meta.name)
     save_run(trace, out)
     log(f"stored {out}")
-    told, summary = report(trace), summarize(trace)
+    told, summary = assess(trace), summarize(trace)
     if json:
         print_json({"report": told, **summary})
     else:

@@ -8,7 +8,7 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from zerosim.analysis.report import report
+from zerosim.analysis.report import assess
 from zerosim.analysis.report_text import report_rows
 from zerosim.trace import Trace
 from zerosim.units import format_bytes
@@ -71,7 +71,7 @@ def imported(run_id: str, trace: Trace) -> html.Div:
     """An import that is over: what there is to know of its quality, and the way to the run."""
     link = dcc.Link("Open it", href=f"/explore?run={run_id}", className="zs-open")
     told: list[Component] = []
-    for name, rows in groupby(report_rows(report(trace)), key=lambda row: row[0]):
+    for name, rows in groupby(report_rows(assess(trace)), key=lambda row: row[0]):
         told += [html.Dt(name.capitalize()), *(html.Dd(text) for _, text in rows)]
     return html.Div(
         [

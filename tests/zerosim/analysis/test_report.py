@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from zerosim.analysis.report import report
+import tracemalloc
+
+from zerosim.analysis.report import assess
 from zerosim.kinds import Kind
 from zerosim.quality import Place, Quality
 from zerosim.trace import Clock, Meta, StepWindow, make_trace
@@ -26,7 +28,7 @@ def test_ranks_steps_and_sizes_are_counted() -> None:
         "end_ns": [1] * 4,
         "elements": [5, None, None, None],
     }
-    found = report(make_trace(spans, meta))
+    found = assess(make_trace(spans, meta))
     assert found["ranks_present"] == [[0, 2], [6, 6]]
     assert found["ranks_missing"] == [[3, 5], [7, 7]]
     assert found["steps"] == [[1, 2], [5, 5]]
@@ -42,4 +44,13 @@ def test_ranks_steps_and_sizes_are_counted() -> None:
 
 
 def test_a_run_of_unknown_size_misses_nobody_for_sure() -> None:
-    assert report(make_trace({}, Meta("r", "imported", None)))["ranks_missing"] is None
+    assert assess(make_trace({}, Meta("r", "imported", None)))["ranks_missing"] is None
+
+
+def test_a_file_may_claim_millions_of_ranks() -> None:
+    spans = {"rank": [3], "stream": ["s"], "kind": [Kind.OTHER], "name": ["n"]}
+    trace = make_trace({**spans, "start_ns": [0], "end_ns": [1]}, Meta("r", "imported", 2**31 - 1))
+    tracemalloc.start()
+    assert assess(trace)["ranks_missing"] == [[0, 2], [4, 2**31 - 2]]
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
