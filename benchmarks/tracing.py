@@ -1,9 +1,10 @@
 """What tracing costs a step, on and off by turns in one run, two ranks on this CPU.
 
 DDP and FSDP2 at a long step and at one of about 100 ms, and a plan that is executed, with its record and
-with one that keeps nothing; DDP with small buckets besides, to see what a collective costs. `python benchmarks/tracing.py [CASE…]` prints, for each, the median over pairs
-of windows that lie beside each other, with the range in which that median lies in 9 of 10 resamplings, the
-load of the machine, and the bytes that a rank writes per 1,000 ops; it exits 1 if a bar is missed.
+with one that keeps nothing; DDP with small buckets besides, to see what a collective costs.
+`python benchmarks/tracing.py [CASE…]` prints, for each, the median over pairs of windows that lie beside
+each other, with the range in which that median lies in 9 of 10 resamplings, the load of the machine, and
+the bytes that a rank writes per 1,000 ops; it exits 1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import torch
 import torch.distributed as dist
 import torch.distributed.fsdp
@@ -30,7 +30,8 @@ from torch import nn
 ROOT: Final = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
 
-from zerosim.scenario import load_scenario  # noqa: E402 - the repository may not be installed
+from benchmarks.ratio import Ratio, ratio_of  # noqa: E402 - the repository may not be installed
+from zerosim.scenario import load_scenario  # noqa: E402 - same
 from zerosim_runtime.execute import train_step  # noqa: E402 - same
 from zerosim_runtime.memory import Memory  # noqa: E402 - same
 from zerosim_runtime.model import batch_of  # noqa: E402 - same
@@ -201,26 +202,6 @@ def recorded(case: Case) -> tuple[float, float]:
     found = window(case.step)
     end()
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A median of ratios, and the range in which it lies in 9 of 10 resamplings."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"x {self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
-
-
-def ratio_of(pairs: list[tuple[float, float]]) -> Ratio:
-    """With the record by without, over pairs of them."""
-    ratios = np.asarray([on / off for on, off in pairs])
-    again = np.random.default_rng(0).choice(ratios, (1000, len(ratios)))
-    low, high = np.quantile(np.median(again, axis=1), (0.05, 0.95))
-    return Ratio(float(np.median(ratios)), float(low), float(high))
 
 
 @dataclass(frozen=True, slots=True)
