@@ -33,6 +33,8 @@ _DTYPES: Final = (
 _WIDTHS: Final = {"uint32": 4, "uint64": 8, **DTYPE_BYTES}
 _EACH: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER)
 """NCCL counts the part of one rank in these."""
+_MOST_MEMBERS: Final = 2**16
+"""The ranks of a bigger world are not listed: a log may claim millions."""
 _TELLING: Final = (b"opCount", b"sendbuff", b"recvbuff", b"datatype", b"[nranks=", b"Init COMPLETE")
 """A call or a communicator, whole or not, has one of these."""
 _UNKNOWN: Final = (
@@ -68,8 +70,9 @@ class _Process:
     def groups(self) -> dict[bytes, Group]:
         """Communicators have no name; all ranks make them in one order, so their numbers are."""
         _, world = self.place()
+        everyone = tuple(range(world)) if world and world <= _MOST_MEMBERS else None
         return {
-            comm: Group(f"comm {i} of {n}", n, tuple(range(n)) if n == world else None)
+            comm: Group(f"comm {i} of {n}", n, everyone if n == world else None)
             for i, (comm, (_, n)) in enumerate(self.comms.items())
         }
 

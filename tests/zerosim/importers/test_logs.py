@@ -154,6 +154,12 @@ def test_the_largest_communicator_says_the_rank(tmp_path: Path) -> None:
     assert [(g.size, g.ranks) for g in trace.meta.groups] == [(2, None), (8, tuple(range(8)))]
 
 
+def test_a_world_of_millions_is_not_listed_rank_by_rank() -> None:
+    inits = [INIT.format(pid=10, comm=f"0x{i}", rank=0, n=2**24) for i in range(9)]
+    (recording,) = parsed(nccl_debug, "".join(inits).encode())
+    assert {(g.size, g.ranks) for g in recording.groups} == {(2**24, None)}
+
+
 def test_lines_torn_into_each_other_are_read_as_far_as_they_are_whole(tmp_path: Path) -> None:
     text = INIT.format(pid=10, comm="0xabc", rank=0, n=2) + CALL[:90] + CALL + CALL[:-10]
     quality = read([written(tmp_path, text)]).meta.quality
