@@ -10,13 +10,14 @@ from typing import Any, Final
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content, first_byte
-from zerosim.importers.json_lines import Faults, count, plain, ranks, read_records, section
+from zerosim.importers.counts import count
+from zerosim.importers.json_lines import Faults, plain, read_records, section
 from zerosim.importers.kineto.facts import kind_of
 from zerosim.importers.kineto.times import nanoseconds
 from zerosim.importers.operations import Operation, by_rank, recordings
 from zerosim.importers.recording import Recording
 from zerosim.kinds import Kind
-from zerosim.trace import Flag
+from zerosim.trace import MAX_RANKS, Flag
 
 _PARTS: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER)
 """Collectives of which NCCL counts what one rank holds, not the full tensor."""
@@ -87,13 +88,13 @@ def _op(
 ) -> Operation:
     name = plain(measured.get(prefix, "operation"))
     kind = Kind.P2P if prefix == "p2p" else kind_of(name)
-    size = ranks(header.get("n_ranks"))
+    size = count(header.get("n_ranks"), MAX_RANKS + 1)
     start, end = _ran(section(measured, "event_trace_ts"), prefix) or (0, 0)
     return Operation(
         process=(plain(metadata.get("hostname", "")), plain(metadata.get("pid", ""))),
         group=plain(header.get("comm_name") or header.get("id", "")),
         size=size,
-        rank=ranks(header.get("rank")),
+        rank=count(header.get("rank"), MAX_RANKS),
         kind=kind,
         name=name,
         sequence=None if kind is Kind.P2P else count(measured.get(f"{prefix}_sn")),

@@ -13,11 +13,8 @@ from zerosim.errors import TraceFileError
 from zerosim.importers.content import Content
 from zerosim.importers.loose_json import mend
 from zerosim.quality import MAX_PLACES, Place
-from zerosim.trace import MAX_RANKS
 
 MAX_FAULTS: Final = 10_000
-_MOST: Final = 2**59
-"""So many elements of eight bytes still fit an int64."""
 _LONGEST: Final = 2**22
 """A record that spans several lines may have this many bytes."""
 _DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None)
@@ -133,16 +130,6 @@ def section(record: dict[str, Any], key: str) -> dict[str, Any]:
     """The object at `key` of `record`, empty if there is none."""
     found = record.get(key)
     return found if isinstance(found, dict) else {}
-
-
-def count(value: object) -> int | None:
-    """`value` if it is a whole number that counts something."""
-    return value if type(value) is int and 0 <= value < _MOST else None
-
-
-def ranks(value: object) -> int | None:
-    """`value` if it can be a rank, or a number of ranks."""
-    return value if type(value) is int and 0 <= value < MAX_RANKS else None
 
 
 def plain(text: object) -> str:

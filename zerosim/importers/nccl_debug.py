@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
+from zerosim.importers.counts import count
 from zerosim.importers.kineto.facts import kind_of
 from zerosim.importers.recording import Recording
 from zerosim.importers.untimed import one_after_another
@@ -128,16 +129,15 @@ def _note_torn(text: bytes, whole: int, process: _Process, place: Place) -> None
 def _row(call: re.Match[bytes]) -> dict[str, Any]:
     kind, number = kind_of(call["name"].decode()), int(call["dtype"])
     dtype = _DTYPES[number] if number < len(_DTYPES) else None
-    elements = int(call["count"]) * (int(call["n"]) if kind in _EACH else 1)
+    elements = count(int(call["count"]) * (int(call["n"]) if kind in _EACH else 1))
     width = _WIDTHS.get(dtype or "")
-    fits = elements < 2**58
     return {
         "stream": "calls",
         "kind": kind.value,
         "name": call["name"].decode(),
         "comm": call["comm"],
-        "elements": elements if fits else None,
-        "nbytes": elements * width if width is not None and fits else None,
+        "elements": elements,
+        "nbytes": None if elements is None or width is None else count(elements * width),
         "dtype": dtype,
         "sequence": int(call["op"], 16),
     }

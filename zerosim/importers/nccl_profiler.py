@@ -9,13 +9,14 @@ from typing import Any, Final
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content, first_byte
-from zerosim.importers.json_lines import Faults, count, plain, ranks, read_records, section
+from zerosim.importers.counts import count
+from zerosim.importers.json_lines import Faults, plain, read_records, section
 from zerosim.importers.kineto.facts import Facts, kind_of
 from zerosim.importers.kineto.times import nanoseconds
 from zerosim.importers.operations import Operation, by_rank, recordings
 from zerosim.importers.recording import Recording
 from zerosim.kinds import Kind
-from zerosim.trace import Flag
+from zerosim.trace import MAX_RANKS, Flag
 
 _CHROME: Final = re.compile(
     rb'"cat"\s*:\s*"(?:GROUP|COLL|P2P|PROXY|NET|GPU|KERNEL_LAUNCH|(?:GROUP|COLL|P2P)_API)"'
@@ -105,7 +106,7 @@ def _line(reading: _Reading, record: dict[str, Any]) -> None:
     sort, details = record.get("type"), section(record, "details")
     start = nanoseconds(section(record, "start").get("ts"))
     stop = nanoseconds(section(record, "stop").get("ts"))
-    group, size = plain(record.get("commId", "")), ranks(details.get("nranks"))
+    group, size = plain(record.get("commId", "")), count(details.get("nranks"), MAX_RANKS + 1)
     address, parent = str(record.get("eventAddr")), str(record.get("parentObj"))
     if size:
         reading.sizes[group] = size
@@ -142,7 +143,7 @@ def _begun(
         process=("", process),
         group=group,
         size=None,
-        rank=ranks(rank),
+        rank=count(rank, MAX_RANKS),
         kind=kind,
         name=name,
         sequence=None if kind is Kind.P2P else count(sequence),

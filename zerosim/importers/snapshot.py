@@ -11,7 +11,7 @@ import polars as pl
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
-from zerosim.importers.flight.calls import count
+from zerosim.importers.counts import count
 from zerosim.importers.pickled import is_pickle, parse_pickle
 from zerosim.importers.recording import COUNTS, ROWS, Recording, is_absolute
 from zerosim.kinds import Kind
@@ -101,11 +101,9 @@ def _events(trace: list[Any]) -> tuple[list[_Event], list[int]]:
 def _event(entry: object) -> _Event | None:
     if not isinstance(entry, dict):
         return None
-    action, time_us = entry.get("action"), count(entry.get("time_us"))
-    nbytes = count(entry.get("size"))
-    if not isinstance(action, str) or action not in _EFFECTS or not time_us:
-        return None
-    if time_us >= _LATEST_US or nbytes is None or nbytes >= _MOST_BYTES:
+    action, time_us = entry.get("action"), count(entry.get("time_us"), _LATEST_US)
+    nbytes = count(entry.get("size"), _MOST_BYTES)
+    if not isinstance(action, str) or action not in _EFFECTS or not time_us or nbytes is None:
         return None
     return _Event(action, time_us * NS_PER_US, nbytes)
 

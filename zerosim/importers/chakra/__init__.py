@@ -20,10 +20,11 @@ from zerosim.importers.chakra.nodes import (
 from zerosim.importers.chakra.rows import lane_of, rows_of, shards_unknown
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content, first_byte
+from zerosim.importers.counts import count
 from zerosim.importers.recording import Recording, Window, is_absolute, remarks
 from zerosim.kinds import SIZED
 from zerosim.quality import Quality
-from zerosim.trace import Flag, flagged, of_kind
+from zerosim.trace import MAX_RANKS, Flag, flagged, of_kind
 
 _RANK: Final = re.compile(r"\.(\d{1,7})\.(?:et|json)(?:\.gz)?$")
 _SILENT: Final = (NodeType.INVALID, NodeType.METADATA)
@@ -58,10 +59,10 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     nodes = [node for node in found.nodes if node.type not in _SILENT]
     layout = lay_out(str(content.path), nodes, [lane_of(node) for node in nodes])
     sizes = {group.name: group.size for group in groups}
-    world = _count(told.get("world_size"))
+    world = count(told.get("world_size"), MAX_RANKS + 1)
     spans = rows_of(nodes, layout, sizes, world)
     shards = shards_unknown(nodes, sizes, world)
-    rank = _count(told.get("rank"))
+    rank = count(told.get("rank"), MAX_RANKS)
     first = spans["start_ns"].min()
     return (
         Recording(
@@ -118,10 +119,6 @@ def _windows(listed: object) -> tuple[Window, ...]:
         and entry[1] <= entry[2]
         and entry[0] < 2**31
     )
-
-
-def _count(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value < 2**24 else None
 
 
 def _quality(

@@ -13,6 +13,7 @@ from zerosim.chakra_schema import NodeType
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
+from zerosim.importers.counts import count_in_text
 from zerosim.importers.loose_json import parse_json
 from zerosim.quality import MAX_PLACES, Place
 
@@ -166,7 +167,7 @@ def _end_early(found: ChakraFile, content: Content, at: int, choice: Choice) -> 
 
 
 def _node(message: Message, found: ChakraFile) -> ChakraNode | None:
-    if message.start_time_micros > _MOST_US or message.duration_micros > _MOST_US:
+    if max(message.start_time_micros, message.duration_micros) > _MOST_US:
         return None
     name = text(message.name)
     found.repaired += "\N{REPLACEMENT CHARACTER}" in name
@@ -218,8 +219,14 @@ def _json_node(said: dict[str, Any]) -> ChakraNode | None:
     if isinstance(kind, str):
         named = NodeType.__members__.get(kind.removesuffix("_NODE"))
         kind = None if named is None else int(named)
-    id_, start, micros = (_count(said.get(key)) for key in ("id", "start", "micros"))
-    data, ctrl = (tuple(map(_count, said[key])) for key in ("data_deps", "ctrl_deps"))
+    # protobuf's JSON writes long numbers as text.
+    id_, start, micros = (
+        count_in_text(said.get(k), _MOST_US + 1) for k in ("id", "start", "micros")
+    )
+    data, ctrl = (
+        tuple(count_in_text(dep, _MOST_US + 1) for dep in said[k])
+        for k in ("data_deps", "ctrl_deps")
+    )
     if type(kind) is not int or None in (id_, start, micros, *data, *ctrl):
         return None
     return ChakraNode(
@@ -232,10 +239,3 @@ def _json_node(said: dict[str, Any]) -> ChakraNode | None:
         micros=micros or 0,
         facts={key: value for key, value in said.items() if key not in _KNOWN},
     )
-
-
-def _count(value: object) -> int | None:
-    """A whole number that is not negative; protobuf's JSON writes long ones as text."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value[:20])
-    return value if type(value) is int and 0 <= value <= _MOST_US else None

@@ -10,6 +10,7 @@ import polars as pl
 from zerosim.chakra_schema import OWN, CommType, NodeType
 from zerosim.importers.chakra.layout import Layout
 from zerosim.importers.chakra.nodes import ChakraNode
+from zerosim.importers.counts import count
 from zerosim.importers.kineto.facts import kind_of
 from zerosim.importers.recording import ROWS
 from zerosim.kinds import COMMUNICATION, Kind
@@ -96,7 +97,7 @@ def _row(
     communicates = kind in COMMUNICATION
     group = facts.get("pg_name")
     group = group if communicates and isinstance(group, str) and group else None
-    nbytes = size_of(facts.get("comm_size" if communicates else "tensor_size"))
+    nbytes = count(facts.get("comm_size" if communicates else "tensor_size"))
     if kind in SHARDED and nbytes is not None:
         nbytes *= (sizes.get(group) if group is not None else world) or 1
     silent = start == end and (communicates or layout.inferred or not node.start_us)
@@ -107,7 +108,7 @@ def _row(
         "start_ns": start,
         "end_ns": end,
         "group": group,
-        "nbytes": nbytes if nbytes is None or nbytes < 2**62 else None,
+        "nbytes": count(nbytes),
         "flags": int(Flag.UNTIMED) if silent else 0,
     }
 
@@ -120,11 +121,6 @@ def shards_unknown(nodes: Sequence[ChakraNode], sizes: Mapping[str, int], world:
         and not (sizes.get(name) if (name := node.facts.get("pg_name")) else world)
         for node in nodes
     )
-
-
-def size_of(value: object) -> int | None:
-    """A number of bytes; None if it is none."""
-    return value if type(value) is int and 0 <= value < 2**62 else None
 
 
 def _kind(node: ChakraNode) -> Kind:

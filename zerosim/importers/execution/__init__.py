@@ -11,8 +11,9 @@ import polars as pl
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content, first_byte
+from zerosim.importers.counts import count
 from zerosim.importers.execution.calls import Op, ops, sequences
-from zerosim.importers.execution.nodes import Node, read_nodes, whole
+from zerosim.importers.execution.nodes import Node, read_nodes
 from zerosim.importers.kineto.facts import ranks_of
 from zerosim.importers.loose_json import Parsed, parse_json
 from zerosim.importers.recording import ROWS, Recording, is_absolute, remarks
@@ -81,7 +82,7 @@ def _groups(nodes: Sequence[Node]) -> tuple[tuple[Group, ...], dict[str, str]]:
     described: dict[str, str] = {}
     members = 0
     for entry in (e for node in nodes if node.name == _INIT for e in _listed(node)):
-        name, size = entry.get("pg_name"), whole(entry.get("group_size"))
+        name, size = entry.get("pg_name"), count(entry.get("group_size"))
         ranks = ranks_of(entry.get("ranks"))
         size = size or (len(ranks) if ranks else None)
         if not isinstance(name, str) or not size or size > MAX_RANKS or len(found) >= _MOST_GROUPS:
@@ -89,7 +90,7 @@ def _groups(nodes: Sequence[Node]) -> tuple[tuple[Group, ...], dict[str, str]]:
         if entry.get("ranks") == [] and size <= _MOST_GROUPS:
             ranks = tuple(range(size))  # an empty list means all
         members += len(ranks or ())
-        fits = ranks and len(set(ranks)) == size and max(ranks) < MAX_RANKS
+        fits = ranks and len(set(ranks)) == size
         found[name] = Group(name, size, ranks if fits and members <= _MOST_MEMBERS else None)
         described[name] = str(entry.get("pg_desc", ""))
     return tuple(found.values()), described
@@ -117,7 +118,7 @@ def _listed(node: Node) -> list[dict[str, Any]]:
 def _begin(document: dict[str, Any], found: Sequence[Op]) -> int:
     """Where what has no time stands: at the first time that is known, in ns."""
     times = [op.span[0] for op in found if op.span] + [op.issued_ns for op in found if op.issued_ns]
-    return min(times, default=(whole(document.get("start_ts")) or 0) % 2**52 * NS_PER_US)
+    return min(times, default=(count(document.get("start_ts")) or 0) % 2**52 * NS_PER_US)
 
 
 def _place(found: Sequence[Op], described: dict[str, str]) -> int | None:
@@ -148,7 +149,7 @@ def _spans(found: Sequence[Op], begin: int) -> pl.DataFrame:
             "micro_batch": None,
             "group": [f.group for f in told],
             "elements": [f.elements for f in told],
-            "nbytes": [_fitting(f.nbytes) for f in told],
+            "nbytes": [f.nbytes for f in told],
             "wire_bytes": None,
             "dtype": [f.dtype for f in told],
             "bucket": None,
@@ -157,10 +158,6 @@ def _spans(found: Sequence[Op], begin: int) -> pl.DataFrame:
         },
         schema=ROWS,
     )
-
-
-def _fitting(nbytes: int | None) -> int | None:
-    return nbytes if nbytes is not None and nbytes < 2**62 else None
 
 
 def _quality(

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from zerosim.importers.counts import count
 from zerosim.importers.execution import linked
-from zerosim.importers.execution.nodes import Node, dtype, elements, whole
+from zerosim.importers.execution.nodes import Node, dtype, elements
 from zerosim.importers.kineto.facts import Facts, dtype_of, kind_of
 from zerosim.importers.kineto.marks import unit_of
 from zerosim.kinds import Kind
@@ -150,12 +151,12 @@ def _from_note(node: Node) -> tuple[Facts, int | None, str] | None:
     facts = Facts(
         kind=kind,
         group=_group(node, before),
-        group_size=whole(node.attrs.get("pg_size", values[-1] if values else None)),
+        group_size=count(node.attrs.get("pg_size", values[-1] if values else None)),
         elements=_noted_elements(node, kind),
         dtype=dtype_of(node.attrs.get("dtype")) or dtype(node.input_types, 0),
         sequence=_sequence(node.attrs.get("seq"), before),
     )
-    return facts, whole(before[-1]) if mutual and before else None, name
+    return facts, count(before[-1]) if mutual and before else None, name
 
 
 def _group(node: Node, before: Sequence[Any]) -> str | None:
@@ -173,7 +174,7 @@ def _sequence(attribute: object, before: Sequence[Any]) -> int | None:
     for value in (attribute, *before):
         first = value[0] if isinstance(value, list) and len(value) == 2 else value  # noqa: PLR2004 - a number and whether it is of point to point
         if type(first) is int:
-            return whole(first)
+            return count(first)
     return None
 
 
@@ -182,7 +183,7 @@ def _noted_elements(node: Node, kind: Kind) -> int | None:
         return None
     full = "out_msg_nelems" if kind in _OUTPUT_IS_FULL else "in_msg_nelems"
     if full in node.attrs:
-        return whole(node.attrs[full])
+        return count(node.attrs[full])
     values = node.outputs if kind in _OUTPUT_IS_FULL else node.inputs
     return elements(values[0]) if values else None
 

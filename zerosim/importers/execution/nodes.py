@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
+from zerosim.importers.counts import count, total
 from zerosim.importers.kineto.facts import dtype_of
 
 _TYPE: Final = re.compile(r"Tensor\(([^()]{1,40})\)")
@@ -42,11 +43,6 @@ def read_nodes(listed: Sequence[Any]) -> tuple[tuple[Node, ...], tuple[int, ...]
     return tuple(nodes), tuple(i for i, node in enumerate(read) if node is None)
 
 
-def whole(value: object) -> int | None:
-    """A whole number that is not negative and fits a column; None if it is none."""
-    return value if type(value) is int and 0 <= value < 2**62 else None
-
-
 def elements(values: object) -> int | None:
     """The elements of a tensor, or of a list of them; None if that is not what `values` is.
 
@@ -54,14 +50,11 @@ def elements(values: object) -> int | None:
     twice.
     """
     if _is_tensor(values):
-        return whole(values[_NUMEL])
+        return count(values[_NUMEL])
     if not isinstance(values, list) or not 0 < len(values) <= _MOST_TENSORS:
         return None
     flat = [tensor for part in values for tensor in _tensors(part)]
-    counts = [whole(tensor[_NUMEL]) for tensor in flat if _is_tensor(tensor)]
-    known = [n for n in counts if n is not None]
-    total = sum(known)
-    return total if flat and len(known) == len(flat) and total < 2**62 else None
+    return total([count(t[_NUMEL]) if _is_tensor(t) else None for t in flat])
 
 
 def dtype(types: Sequence[Any], index: int) -> str | None:
@@ -89,7 +82,7 @@ def _is_tensor(value: object) -> TypeGuard[list[Any]]:
 def _node(entry: object) -> Node | None:
     if not isinstance(entry, dict):
         return None
-    number, name = whole(entry.get("id")), entry.get("name")
+    number, name = count(entry.get("id")), entry.get("name")
     if number is None or not isinstance(name, str):
         return None
     name = name[:_LONGEST_NAME]
@@ -97,13 +90,13 @@ def _node(entry: object) -> Node | None:
         given, gave = entry["inputs"], entry.get("outputs")
         gave = gave if isinstance(gave, dict) else {}
         return Node(
-            *(number, name, whole(entry.get("ctrl_deps")) or 0),
+            *(number, name, count(entry.get("ctrl_deps")) or 0),
             *(_list(given.get("values")), _list(gave.get("values"))),
             *(_list(given.get("types")), _list(gave.get("types"))),
             {**_timing(entry), **_attributes(entry.get("attrs"))},
         )
     return Node(
-        *(number, name, whole(entry.get("parent")) or 0),
+        *(number, name, count(entry.get("parent")) or 0),
         *(_list(entry.get("inputs")), _list(entry.get("outputs"))),
         *(_list(entry.get("input_types")), _list(entry.get("output_types"))),
         _timing(entry),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, prod
+from math import isfinite
 from typing import Any, Final
 
-from zerosim.importers.kineto.facts import dtype_of, kind_of
+from zerosim.importers.counts import count_in_text, elements_of, total
+from zerosim.importers.kineto.facts import Facts, dtype_of, kind_of
 from zerosim.kinds import Kind
 from zerosim.trace import Flag
 from zerosim.units import DTYPE_BYTES
@@ -16,7 +17,6 @@ from zerosim.units import DTYPE_BYTES
 _NS_PER_MS: Final = 1_000_000
 _LONGEST_TEXT: Final = 256
 _MOST_TENSORS: Final = 4096
-_MOST_DIMS: Final = 64
 _OUTPUT_IS_FULL: Final = (Kind.ALL_GATHER, Kind.GATHER)
 _NOTHING: Final[tuple[None, None, None]] = (None, None, None)
 
@@ -71,13 +71,6 @@ def sequences(calls: Sequence[Call]) -> list[int | None]:
     return [key[1] if key is not None and seen[key] == 1 else None for key in tied]
 
 
-def count(value: object) -> int | None:
-    """A whole number that may be written as text; None if it is none, or negative."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value[:20])
-    return value if type(value) is int and 0 <= value < 2**62 else None
-
-
 def text(value: object) -> str | None:
     """A text, cut where it is absurdly long; None if it is none."""
     return value[:_LONGEST_TEXT] if isinstance(value, str) else None
@@ -92,12 +85,12 @@ def _mixed(entries: Sequence[Any]) -> set[str]:
 
 
 def _group_id(entry: dict[str, Any]) -> str:
-    found = count(entry.get("pg_id"))
+    found = count_in_text(entry.get("pg_id"))
     return "" if found is None else str(found)
 
 
 def _call(entry: dict[str, Any], completed: Mapping[str, int]) -> Call | None:
-    name, created = text(entry.get("profiling_name")), count(entry.get("time_created_ns"))
+    name, created = text(entry.get("profiling_name")), count_in_text(entry.get("time_created_ns"))
     if not name or not created:
         return None
     kind, group_id = kind_of(name), _group_id(entry)
@@ -107,7 +100,7 @@ def _call(entry: dict[str, Any], completed: Mapping[str, int]) -> Call | None:
     if not _ended(entry, counted, completed.get(group_id)) and flags:
         flags |= Flag.UNFINISHED
     return Call(
-        number=count(entry.get("record_id")),
+        number=count_in_text(entry.get("record_id")),
         name=name,
         kind=kind,
         group=_group(entry, group_id),
@@ -131,8 +124,8 @@ def _group(entry: dict[str, Any], group_id: str) -> str:
 
 def _counted(entry: dict[str, Any], kind: Kind) -> int | None:
     if kind is Kind.P2P:
-        return count(entry.get("p2p_seq_id"))
-    return count(entry.get("collective_seq_id", entry.get("seq_id")))
+        return count_in_text(entry.get("p2p_seq_id"))
+    return count_in_text(entry.get("collective_seq_id", entry.get("seq_id")))
 
 
 def _ended(entry: dict[str, Any], counted: int | None, last: int | None) -> bool:
@@ -148,7 +141,7 @@ def _times(entry: dict[str, Any], created: int) -> tuple[int, int, Flag]:
     if not isfinite(duration) or not 0 <= duration < 2**32:
         return created, created, Flag.UNTIMED
     length = round(duration * _NS_PER_MS)
-    seen = count(entry.get("time_discovered_completed_ns")) or 0
+    seen = count_in_text(entry.get("time_discovered_completed_ns")) or 0
     start = max(created, seen - length)
     return start, start + length, Flag(0)
 
@@ -163,30 +156,21 @@ def _size(
     sizes, dtypes = entry.get(f"{side}_sizes"), entry.get(f"{side}_dtypes")
     if not isinstance(sizes, list | tuple) or not 0 < len(sizes) <= _MOST_TENSORS:
         return _NOTHING
-    counts = [_product(shape) for shape in sizes]
-    known = [n for n in counts if n is not None]
-    if len(known) < len(counts) or sum(known) >= 2**62:
+    counts = [elements_of(shape) for shape in sizes]
+    elements = total(counts)
+    if elements is None:
         return _NOTHING
     named = dtypes[:_MOST_TENSORS] if isinstance(dtypes, list | tuple) else ()
     types = {dtype_of(text(dtype)) for dtype in named}
-    if len(types) != 1:
-        return sum(known), _bytes(known, named), None
-    dtype = types.pop()
-    width = DTYPE_BYTES.get(dtype or "")
-    return sum(known), None if width is None else sum(known) * width, dtype
-
-
-def _bytes(counts: Sequence[int], dtypes: Sequence[object]) -> int | None:
-    widths = [DTYPE_BYTES.get(dtype_of(text(dtype)) or "") for dtype in dtypes]
-    known = [width for width in widths if width is not None]
-    if not known or len(known) != len(counts):
-        return None
-    return sum(n * width for n, width in zip(counts, known, strict=True))
-
-
-def _product(shape: object) -> int | None:
-    if not isinstance(shape, list | tuple) or len(shape) > _MOST_DIMS:
-        return None
-    if not all(type(d) is int and 0 <= d < 2**62 for d in shape):
-        return None
-    return prod(shape)
+    if len(types) == 1:
+        facts = Facts(kind, elements=elements, dtype=types.pop())
+        return elements, facts.nbytes, facts.dtype
+    widths = [DTYPE_BYTES.get(dtype_of(text(dtype)) or "") for dtype in named]
+    if len(widths) != len(counts):
+        return elements, None, None
+    parts = zip(counts, widths, strict=True)
+    return (
+        elements,
+        total([n * width if n is not None and width else None for n, width in parts]),
+        None,
+    )

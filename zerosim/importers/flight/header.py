@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from zerosim.importers.flight.calls import count, text
+from zerosim.importers.counts import count_in_text
+from zerosim.importers.flight.calls import text
 from zerosim.importers.kineto.facts import ranks_of
 from zerosim.trace import MAX_RANKS, Group
 
@@ -45,7 +46,7 @@ def completed(dump: dict[str, Any]) -> dict[str, int]:
     """By group id, the sequence number of the last call that ended, where that is known."""
     listed = dump.get("pg_status")
     found = {
-        str(key): count(status.get("last_completed_collective"))
+        str(key): count_in_text(status.get("last_completed_collective"))
         for key, status in (listed.items() if isinstance(listed, dict) else ())
         if isinstance(status, dict)
     }
@@ -68,6 +69,4 @@ def rank_of(name: str, listed: Sequence[Group]) -> int | None:
 
 def _ranks(value: object) -> tuple[int, ...] | None:
     found = ranks_of(value)
-    if not found or len(set(found)) < len(found) or max(found) >= MAX_RANKS:
-        return None
-    return found
+    return found if found and len(set(found)) == len(found) else None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Final
 
+from zerosim.importers.counts import count, elements_of, total
 from zerosim.kinds import Kind
+from zerosim.trace import MAX_RANKS
 from zerosim.units import DTYPE_BYTES
 
 COLLECTIVE: Final = "Collective name"
@@ -66,8 +66,8 @@ class Facts:
     @property
     def nbytes(self) -> int | None:
         """`elements` in bytes; None if either is unknown."""
-        size = DTYPE_BYTES.get(self.dtype or "")
-        return None if size is None or self.elements is None else self.elements * size
+        width = DTYPE_BYTES.get(self.dtype or "")
+        return None if width is None or self.elements is None else count(self.elements * width)
 
 
 def kind_of(name: str) -> Kind:
@@ -95,11 +95,11 @@ def from_metadata(args: dict[str, Any]) -> Facts | None:
     return Facts(
         kind=kind,
         group=str(group) if group not in (None, "") else None,
-        group_size=_count(args.get("Group size")),
+        group_size=count(args.get("Group size"), MAX_RANKS + 1),
         ranks=ranks_of(args.get("Process Group Ranks")),
         elements=_elements(kind, args.get("In msg nelems"), args.get("Out msg nelems")),
         dtype=dtype_of(args.get("dtype")),
-        sequence=_count(args.get("Seq")),
+        sequence=count(args.get("Seq")),
     )
 
 
@@ -107,7 +107,7 @@ def from_shapes(kind: Kind, args: dict[str, Any], group_size: int | None) -> Fac
     """The facts of a mark `nccl:…` that names the input tensors by `Input Dims` and `Input type`."""
     elements = count_elements(args.get("Input Dims"))
     if kind in _FULL_IS_OUTPUT:
-        elements = None if elements is None or group_size is None else elements * group_size
+        elements = None if elements is None or group_size is None else count(elements * group_size)
     types = args.get("Input type")
     first = types[0] if isinstance(types, list) and types else None
     return Facts(kind, elements=elements, dtype=dtype_of(first))
@@ -119,8 +119,8 @@ def count_elements(dims: object) -> int | None:
         return None
     first = dims[0]
     if first and all(isinstance(d, list) for d in first):
-        return sum(_product(shape) for shape in first)
-    return _product(first) if first else None
+        return total([elements_of(shape) for shape in first])
+    return elements_of(first) if first else None
 
 
 def ranks_of(text: object) -> tuple[int, ...] | None:
@@ -130,27 +130,14 @@ def ranks_of(text: object) -> tuple[int, ...] | None:
             text = json.loads(text)
         except (ValueError, RecursionError):
             return None
-    if not isinstance(text, list) or not text or not all(_is_rank(r) for r in text):
+    if not isinstance(text, list) or not text or any(count(r, MAX_RANKS) is None for r in text):
         return None
     return tuple(text)
 
 
-def _is_rank(value: object) -> bool:
-    return type(value) is int and 0 <= value < 2**31
-
-
 def _elements(kind: Kind, given: object, received: object) -> int | None:
-    sizes = (_count(given), _count(received))
+    sizes = (count(given), count(received))
     full = sizes[1] if kind in _FULL_IS_OUTPUT else sizes[0]
     if kind is Kind.P2P and not full:
         full = sizes[1]
     return None if kind is Kind.BARRIER else full
-
-
-def _count(value: object) -> int | None:
-    # As a sequence number the largest uint64 stands for "none".
-    return value if type(value) is int and 0 <= value < 2**62 else None
-
-
-def _product(shape: Sequence[object]) -> int:
-    return prod(d for d in shape if type(d) is int)

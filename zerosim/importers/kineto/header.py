@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from zerosim.importers.counts import count_in_text
 from zerosim.importers.kineto.events import Slice
 from zerosim.importers.kineto.facts import ranks_of
-from zerosim.trace import Group
+from zerosim.trace import MAX_RANKS, Group
 
 
 def base_ns(header: dict[str, Any]) -> int:
@@ -19,12 +20,12 @@ def base_ns(header: dict[str, Any]) -> int:
 
 def rank(header: dict[str, Any]) -> int | None:
     """The rank the file says it is of."""
-    return _count(_distributed(header).get("rank"))
+    return count_in_text(_distributed(header).get("rank"), MAX_RANKS)
 
 
 def world_size(header: dict[str, Any]) -> int | None:
     """How many ranks the file says there are."""
-    return _count(_distributed(header).get("world_size")) or None
+    return count_in_text(_distributed(header).get("world_size"), MAX_RANKS + 1) or None
 
 
 def groups(header: dict[str, Any]) -> tuple[Group, ...]:
@@ -58,15 +59,9 @@ def _distributed(header: dict[str, Any]) -> dict[str, Any]:
 
 def _group(entry: dict[str, Any]) -> Group | None:
     ranks = ranks_of(entry.get("ranks"))
-    size = _count(entry.get("pg_size")) or (len(ranks) if ranks else None)
+    size = count_in_text(entry.get("pg_size"), MAX_RANKS + 1) or (len(ranks) if ranks else None)
     if size is None:
         return None
     return Group(
         str(entry.get("pg_name", "")), size, ranks if ranks and len(ranks) == size else None
     )
-
-
-def _count(value: object) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value[:10])
-    return value if type(value) is int and 0 <= value < 2**31 else None

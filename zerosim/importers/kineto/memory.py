@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from zerosim.importers.counts import count
 from zerosim.importers.kineto.events import Slice
 from zerosim.importers.recording import COUNTS
 
@@ -28,8 +29,7 @@ def memory_samples(instants: Sequence[Slice], device: int | None) -> pl.DataFram
         (instant.start, counter, value)
         for instant in mine
         for label, counter in _COUNTERS
-        if type(value := instant.args.get(label)) is int
-        and 0 <= value < 2**62
+        if (value := count(instant.args.get(label))) is not None
         and (chosen[0] != _HOST_TYPE or label == "Total Allocated")
     ]
     return pl.DataFrame(rows, schema=COUNTS, orient="row")

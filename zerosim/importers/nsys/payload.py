@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from zerosim.importers.counts import count
 from zerosim.importers.kineto.events import Slice, Thread
 from zerosim.importers.kineto.facts import kind_of
 from zerosim.importers.nsys.database import Database
@@ -26,7 +27,6 @@ _FIELDS: Final = {
 }
 _GROUP_END: Final = "ncclGroupEnd"
 _PARTS: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER)
-_MOST: Final = 2**59
 
 Schemas = Mapping[tuple[int, int], Mapping[str, int]]
 """Offsets of known fields, by domain and schema."""
@@ -74,7 +74,7 @@ class Calls:
         if kind in _PARTS and told is not None:
             # NCCL counts what one rank holds.
             told = told * self.groups[name].size if name in self.groups else None
-        return Sizes(name, told if told is not None and told < _MOST else None)
+        return Sizes(name, count(told))
 
     @property
     def rank(self) -> int | None:

@@ -155,6 +155,17 @@ def test_shapes_give_a_size() -> None:
     assert count_elements("[4]") is None
 
 
+@pytest.mark.parametrize("shape", [[-4, -3], ["x", "y"], [2**40, 2**40], [True]])
+def test_a_shape_that_is_none_gives_no_size(shape: list[object]) -> None:
+    assert count_elements([shape]) is None
+    assert count_elements([[shape]]) is None
+
+
+def test_bytes_that_fit_no_column_are_unknown() -> None:
+    assert Facts(Kind.ALL_REDUCE, elements=2**59, dtype="float32").nbytes == 2**61
+    assert Facts(Kind.ALL_REDUCE, elements=2**61, dtype="float64").nbytes is None
+
+
 def test_a_mark_with_an_input_shard_counts_the_whole_if_the_group_is_known() -> None:
     args = {"Input Dims": [[4]], "Input type": ["float"]}
     assert from_shapes(Kind.ALL_GATHER, args, 2).elements == 8
