@@ -12,7 +12,7 @@ from zerosim.trace import Clock, Meta
 
 _LATER: Final[dict[Any, set[str]]] = {
     Meta: {"steady_from"},
-    Quality: {"places", "unknown"},
+    Quality: {"places", "unknown", "ranks"},
     Clock: {"corrected"},
 }
 """Fields that runs of the same format written earlier lack; they have their defaults then."""

@@ -24,6 +24,7 @@ class Quality:
 
     `lost`: events that a file that ends early had begun to tell of. `places`: where events were
     repaired or left out, the first of each file. `unknown`: what the format itself cannot tell.
+    `ranks`: those whose files were read, be it that nothing of theirs became a row.
     """
 
     events: int = 0
@@ -35,6 +36,7 @@ class Quality:
     warnings: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     unknown: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
 
 
 SOUND: Final = Quality()

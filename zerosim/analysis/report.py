@@ -20,7 +20,8 @@ def assess(trace: Trace) -> dict[str, Any]:
     `ranks`: present, and missing of those that the run had. `steps`: first and last found of each
     stretch. `collectives`: how many rows have a size and how many have none.
     """
-    quality, present = trace.meta.quality, _ranges(trace.ranks)
+    quality = trace.meta.quality
+    present = _ranges({*trace.ranks, *quality.ranks})
     world = trace.meta.world_size
     rows = trace.spans.filter(of_kind(SIZED))
     unsized = rows.filter(pl.col("elements").is_null() & pl.col("nbytes").is_null()).height

@@ -25,11 +25,12 @@ from zerosim.importers import (
 from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.choosing import refuse_repairs, select
 from zerosim.importers.clocks import align
-from zerosim.importers.content import Content, describe, held
+from zerosim.importers.content import Content, held
 from zerosim.importers.identity import distinct_sources, with_rank
 from zerosim.importers.merging import merge, one_format
 from zerosim.importers.places import open_all
 from zerosim.importers.recording import Recording
+from zerosim.importers.unknown import describe
 from zerosim.registry import Registry
 from zerosim.trace import Trace
 
@@ -132,7 +133,7 @@ def _gather(paths: Sequence[Path], choice: Choice, watch: Watch | None) -> _Gath
         if format_ is None:
             if found.named:
                 raise _unknown(content)
-            what = describe(content.raw)
+            what = describe(content.raw, content.path.name)
             gathered.warnings.append(f"'{content.path.name}' left out: it is {what}")
             continue
         if found.named:
@@ -154,7 +155,7 @@ def _format_of(raw: bytes) -> str | None:
 
 def _unknown(content: Content) -> TraceFileError:
     return TraceFileError(
-        f"'{content.path}' is {describe(content.raw)}: known formats are {_known()}"
+        f"'{content.path}' is {describe(content.raw, content.path.name)}: known formats are {_known()}"
     )
 
 

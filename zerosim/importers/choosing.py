@@ -50,14 +50,19 @@ def select(trace: Trace, choice: Choice) -> Trace:
 
 
 def _of_ranks(trace: Trace, ranks: frozenset[int]) -> Trace:
-    absent = sorted(ranks - set(trace.ranks))
+    quality = trace.meta.quality
+    present = {*trace.ranks, *quality.ranks}
+    absent = sorted(ranks - present)
     if absent:
-        known = ", ".join(map(str, trace.ranks)) or "none"
+        known = ", ".join(map(str, sorted(present))) or "none"
         raise TraceFileError(f"no rank {absent[0]} in the files: they are of {known}")
     chosen = pl.col("rank").is_in(sorted(ranks))
     windows = (w for w in trace.meta.steps if w.rank in ranks)
-    left_out = len(set(trace.ranks) - ranks)
+    left_out = len(present - ranks)
     kept = _kept(trace, chosen, chosen, windows)
+    kept = replace(
+        kept, meta=replace(kept.meta, quality=replace(quality, ranks=tuple(sorted(ranks))))
+    )
     return _noted(kept, f"{left_out} ranks of the files were not asked for") if left_out else kept
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
-import orjson
-
 from zerosim.errors import TraceFileError
 from zerosim.importers.stored import Source, Stored
 from zerosim.units import format_bytes
@@ -33,20 +31,6 @@ _CHUNK: Final = 2**16
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _GZIP: Final = b"\x1f\x8b"
 SQLITE: Final = b"SQLite format 3\x00"
-_MAGIC: Final = (
-    (b"PK\x03\x04", "a zip archive"),
-    (SQLITE, "an SQLite database (an Nsight Systems export?)"),
-    (b"PAR1", "a Parquet table"),
-    (b"\x28\xb5\x2f\xfd", "a Zstandard file"),
-    (b"\x7fELF", "a program"),
-)
-_JSON_KEYS: Final = (
-    ((b'"nodes"', b'"schema"'), "a PyTorch execution trace (ET), not a Kineto trace"),
-    ((b'"workload_graph"',), "a Chakra trace"),
-    ((b'"pg_config"', b'"entries"'), "a flight recorder dump"),
-    ((b'"coll_perf"',), "an NCCL Inspector log"),
-    ((b'"spans.parquet"',), "a description of a run"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,34 +147,6 @@ def _beginning(head: bytes) -> bytes:
 def first_byte(raw: bytes) -> bytes:
     """The first byte of a text that is neither a byte order mark of UTF-8 nor blank."""
     return raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-
-
-def describe(raw: bytes) -> str:
-    """What `raw` looks like, as a phrase for an error message: `a zip archive`."""
-    if not raw.strip():
-        return "an empty file"
-    if raw[:1] == b"\x80" and raw[1:2] in b"\x02\x03\x04\x05":
-        return "a Python pickle, but no flight recorder dump or memory snapshot, and others are never loaded"
-    if raw[257:262] == b"ustar":
-        return "a damaged or cut tar archive"
-    for magic, what in _MAGIC:
-        if raw.startswith(magic):
-            return what
-    if first_byte(raw) in (b"{", b"["):
-        return _describe_json(raw)
-    return "not JSON" if b"\0" not in raw[:4096] else "a binary file of unknown format"
-
-
-def _describe_json(raw: bytes) -> str:
-    head = raw[: 2**20]
-    for keys, what in _JSON_KEYS:
-        if all(key in head for key in keys):
-            return what
-    try:
-        orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        return f"no JSON, or damaged ({error})"
-    return "JSON without trace events"
 
 
 def _bounded(path: Path, chunks: Iterable[bytes], limit: int, what: str) -> Content:

@@ -29,8 +29,8 @@ _UNKNOWN: Final = (
 
 
 def sniff(raw: bytes) -> bool:
-    """Whether `raw` has lines of the comms logger."""
-    return _MARK in raw and b"| time (ms): " in raw and b"\0" not in raw[:4096]
+    """Whether `raw` has a whole line of the comms logger: a text about such logs has parts of one."""
+    return _MARK in raw and b"\0" not in raw[:4096] and _LINE.search(raw) is not None
 
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:

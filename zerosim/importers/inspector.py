@@ -14,7 +14,7 @@ from zerosim.importers.counts import count
 from zerosim.importers.json_lines import Faults, plain, read_records, section
 from zerosim.importers.kineto.facts import kind_of
 from zerosim.importers.kineto.times import nanoseconds
-from zerosim.importers.operations import Operation, by_rank, recordings
+from zerosim.importers.operations import Clock, Operation, by_rank, recordings
 from zerosim.importers.recording import Recording
 from zerosim.kinds import Kind
 from zerosim.trace import MAX_RANKS, Flag
@@ -60,7 +60,8 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
             _laid(ops, [lengths[id(op)] for op in ops]) for ops in by_rank([r[0] for r in read])
         ]
     unknown = _UNKNOWN if timed else (*_UNKNOWN, _NO_TIMES)
-    return recordings(content, parts, faults, absolute=timed, unknown=unknown)
+    clock: Clock = "epoch" if timed else "none"
+    return recordings(content, parts, faults, clock=clock, unknown=unknown)
 
 
 def _read(content: Content, faults: Faults) -> list[tuple[Operation, int | None, int]]:

@@ -27,7 +27,7 @@ def merge(recordings: Sequence[Recording], name: str, warnings: Sequence[str] = 
     size, contradictions = world_size(recordings, ranks)
     names, groups = name_groups(recordings)
     spans = _stacked([_named(r.spans, n) for r, n in zip(recordings, names, strict=True)], ranks)
-    ties = tie(spans, one_clock=all(r.absolute for r in recordings))
+    ties = tie(spans, one_clock=_one_clock(recordings))
     spans = spans.drop("sequence").with_columns(ties.collective)
     clock, complaints = _clock(recordings, ties)
     if len(ranks) > 1:
@@ -38,7 +38,7 @@ def merge(recordings: Sequence[Recording], name: str, warnings: Sequence[str] = 
         world_size=size,
         device=next((r.device for r in recordings if r.device), None),
         clock=clock,
-        quality=_quality(recordings, (*warnings, *doubts, *contradictions, *complaints)),
+        quality=_quality(recordings, ranks, (*warnings, *doubts, *contradictions, *complaints)),
         groups=groups,
         steps=tuple(
             StepWindow(rank, w.step, w.start_ns, w.end_ns)
@@ -92,24 +92,44 @@ def _named(spans: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
     return spans.with_columns(renamed)
 
 
+def _telling(recordings: Sequence[Recording]) -> list[Recording]:
+    """Those that say when something was."""
+    return [r for r in recordings if r.spans.height or r.windows]
+
+
+def _one_clock(recordings: Sequence[Recording]) -> bool:
+    telling = _telling(recordings)
+    return all(r.absolute for r in telling) or _shared(telling)
+
+
+def _shared(telling: Sequence[Recording]) -> bool:
+    """Whether all were read from one clock, though nobody knows when that one started."""
+    clocks = {None if r.absolute else r.clock for r in telling}
+    return len(clocks) == 1 and None not in clocks
+
+
 def _clock(recordings: Sequence[Recording], ties: Ties) -> tuple[Clock, tuple[str, ...]]:
+    telling = _telling(recordings)
     if len(recordings) == 1:
         return Clock(aligned=True), ()
-    if not all(r.absolute for r in recordings):
-        return Clock(aligned=False), (
-            "the files do not say when their clocks started: ranks cannot be compared in time",
-        )
+    if not telling:
+        return Clock(aligned=False), ()
+    if not _one_clock(recordings):
+        timed = _timed(recordings)
+        why = "the files do not say when their clocks started" if timed else "nothing is timed"
+        return Clock(aligned=False), (f"{why}: ranks cannot be compared in time",)
     loose = (f"{ties.loose} collectives have no partner on other ranks",) if ties.loose else ()
     if ties.apart_ns:
-        apart = format_ns(ties.apart_ns)
-        return Clock(aligned=False), (
-            *loose,
-            f"the clocks of the ranks disagree by at least {apart}: collectives end before all came",
+        late, apart = (
+            "ops of some ranks were noticed late, by",
+            "the clocks of the ranks disagree by",
         )
+        by = f"{late if _shared(telling) else apart} at least {format_ns(ties.apart_ns)}"
+        return Clock(aligned=False), (*loose, f"{by}: collectives end before all came")
     return Clock(aligned=True), loose
 
 
-def _quality(recordings: Sequence[Recording], more: Sequence[str]) -> Quality:
+def _quality(recordings: Sequence[Recording], ranks: Sequence[int], more: Sequence[str]) -> Quality:
     parts = [r.quality for r in recordings]
     return Quality(
         events=sum(q.events for q in parts),
@@ -121,4 +141,5 @@ def _quality(recordings: Sequence[Recording], more: Sequence[str]) -> Quality:
         warnings=(*more, *(w for q in parts for w in q.warnings)),
         places=tuple(place for q in parts for place in q.places),
         unknown=tuple(dict.fromkeys(text for q in parts for text in q.unknown)),
+        ranks=tuple(ranks),
     )

@@ -100,7 +100,8 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         _read(message, process, Place(name, found.start(), "a call that is not whole"))
         found = following
     ordered = sorted(processes.values(), key=lambda p: (p.place()[0] is None, p.place()[0] or 0))
-    return tuple(_recording(content, p, first=not i) for i, p in enumerate(ordered))
+    silent = not any(p.rows for p in ordered)
+    return tuple(_recording(content, p, first=not i, silent=silent) for i, p in enumerate(ordered))
 
 
 def _read(message: bytes, process: _Process, place: Place) -> None:
@@ -143,7 +144,7 @@ def _row(call: re.Match[bytes]) -> dict[str, Any]:
     }
 
 
-def _recording(content: Content, process: _Process, *, first: bool) -> Recording:
+def _recording(content: Content, process: _Process, *, first: bool, silent: bool) -> Recording:
     groups = process.groups()
     rank, world = process.place()
     rows = [
@@ -152,6 +153,7 @@ def _recording(content: Content, process: _Process, *, first: bool) -> Recording
     name, torn = content.path.name, process.skipped
     missing = process.missing()
     notes = (
+        (first and silent, f"'{name}' tells of no call: log with NCCL_DEBUG_SUBSYS=INIT,COLL"),
         (torn, f"'{name}' has {torn} torn lines of rank {rank}: left out"),
         (missing, f"'{name}' lacks {missing} calls of rank {rank}, by the numbers of the others"),
     )

@@ -36,7 +36,7 @@ _DTYPES: Final = {
 }
 _UNKNOWN: Final = (
     "NCCL's profiler plugins tell nothing of what was computed beside",
-    "NCCL's profiler plugins count times from a start of their own: ranks cannot be compared in time",
+    "NCCL's profiler plugins count from a start of each process's own: processes cannot be compared",
 )
 
 
@@ -73,7 +73,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
             f"'{content.path}' has no collective: set NCCL_PROFILE_EVENT_MASK to 4095 and record again"
         )
     ops = [_sized(op, reading.sizes.get(op.group)) for op in reading.operations]
-    return recordings(content, by_rank(ops), faults, absolute=False, unknown=_UNKNOWN)
+    return recordings(content, by_rank(ops), faults, clock="process", unknown=_UNKNOWN)
 
 
 def _chrome(reading: _Reading, event: dict[str, Any]) -> None:

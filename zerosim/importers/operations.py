@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -15,6 +15,9 @@ from zerosim.importers.recording import ROWS, Recording, remarks
 from zerosim.kinds import Kind
 from zerosim.quality import Quality
 from zerosim.trace import Flag, Group
+
+Clock = Literal["epoch", "process", "none"]
+"""What the times of a log count from: `process`, a start of each process's own; `none`, no clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +60,15 @@ def recordings(
     ranks: Sequence[Sequence[Operation]],
     faults: Faults,
     *,
-    absolute: bool,
+    clock: Clock,
     unknown: Sequence[str],
 ) -> tuple[Recording, ...]:
-    """A recording of each of `ranks` (one at least); the first also tells of `faults` in the file."""
+    """A recording of each of `ranks` (one at least); the first also tells of `faults` in the file.
+
+    `clock`: what their times count from.
+    """
     name = content.path.name
-    found = [_recording(name, ops, absolute, alone=len(ranks) == 1) for ops in ranks]
+    found = [_recording(content, ops, clock, alone=len(ranks) == 1) for ops in ranks]
     quality = replace(
         found[0].quality,
         events=faults.records,
@@ -77,12 +83,13 @@ def recordings(
 
 
 def _recording(
-    name: str,
+    content: Content,
     ops: Sequence[Operation],
-    absolute: bool,
+    clock: Clock,
     *,
     alone: bool,
 ) -> Recording:
+    name = content.path.name
     sizes = {op.group: op.size for op in ops if op.size}
     rank = _rank(ops)
     source = name if alone else f"{name} (process {ops[0].process[1]}, rank {rank})"
@@ -97,7 +104,8 @@ def _recording(
         rank=rank,
         spans=_spans(ops),
         groups=tuple(Group(group, size) for group, size in sizes.items()),
-        absolute=absolute,
+        absolute=clock == "epoch",
+        clock=f"{content.path} {' '.join(ops[0].process)}" if clock == "process" else None,
         quality=Quality(
             unsized=unsized,
             warnings=remarks(source, notes),

@@ -42,6 +42,7 @@ class Recording:
 
     `spans` has columns ROWS in host issue order, `samples` columns COUNTS. `rank` is what the file
     says, null if it does not; `absolute`: its times count from the epoch, so files are comparable.
+    `clock` names what other times are read from: recordings of one clock are comparable, too.
     `asked_for` False: its rank was not asked for, so that nothing of it was read.
     """
 
@@ -55,6 +56,7 @@ class Recording:
     windows: tuple[Window, ...] = ()
     groups: tuple[Group, ...] = ()
     absolute: bool = False
+    clock: str | None = None
     asked_for: bool = True
 
 

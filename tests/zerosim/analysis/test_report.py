@@ -43,6 +43,12 @@ def test_ranks_steps_and_sizes_are_counted() -> None:
     assert (found["unknown"], found["warnings"]) == (["memory"], ["w"])
 
 
+def test_a_rank_whose_file_was_empty_is_not_missing() -> None:
+    meta = Meta("r", "imported", 4, quality=Quality(ranks=(1, 2)))
+    found = assess(make_trace({}, meta))
+    assert (found["ranks_present"], found["ranks_missing"]) == ([[1, 2]], [[0, 0], [3, 3]])
+
+
 def test_a_run_of_unknown_size_misses_nobody_for_sure() -> None:
     assert assess(make_trace({}, Meta("r", "imported", None)))["ranks_missing"] is None
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import os
-import pickle
 from pathlib import Path
 
 import pytest
 
 from zerosim.errors import TraceFileError
-from zerosim.importers.content import describe, read_content
+from zerosim.importers.content import read_content
 
 
 def test_a_plain_file_is_read_as_it_is(tmp_path: Path) -> None:
@@ -98,33 +97,3 @@ def test_a_plain_file_over_the_limit_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(TraceFileError, match=r"cannot read '.*gone.json': No such file"):
         read_content(tmp_path / "gone.json")
-
-
-@pytest.mark.parametrize(
-    ("data", "what"),
-    [
-        (b"", "an empty file"),
-        (b"  \n", "an empty file"),
-        (
-            pickle.dumps({"version": "2.9"}),
-            "a Python pickle, but no flight recorder dump or memory snapshot, and others are never loaded",
-        ),
-        (b"PK\x03\x04rest", "a zip archive"),
-        (b"SQLite format 3\x00rest", "an SQLite database (an Nsight Systems export?)"),
-        (b"x" * 257 + b"ustar", "a damaged or cut tar archive"),
-        (b"\x28\xb5\x2f\xfdrest", "a Zstandard file"),
-        (b'{"schema": "1.1.1", "nodes": []}', "a PyTorch execution trace (ET), not a Kineto trace"),
-        (b'{"workload_graph": []}', "a Chakra trace"),
-        (b'{"pg_config": {}, "entries": []}', "a flight recorder dump"),
-        (b'{"header": {}, "coll_perf": {}}', "an NCCL Inspector log"),
-        (b'{"a": 1}', "JSON without trace events"),
-        (b"step 1 loss 2.5", "not JSON"),
-        (b"\x01\x00\x02", "a binary file of unknown format"),
-    ],
-)
-def test_unknown_files_are_called_by_what_they_are(data: bytes, what: str) -> None:
-    assert describe(data) == what
-
-
-def test_a_log_that_begins_like_json_is_not_called_json() -> None:
-    assert describe(b"[2024-01-01 10:00] step 1").startswith("no JSON, or damaged")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from zerosim.analysis.report import assess
 from zerosim.importers import IMPORTERS, deepspeed_comms, nccl_debug, nccl_tests, read
 from zerosim.importers.choice import ALL
 from zerosim.importers.content import Content
@@ -142,6 +143,16 @@ def test_calls_of_nccl_have_sizes_and_groups_and_no_time(tmp_path: Path) -> None
         (1, "all_gather", 2048, 4096, "bfloat16", "comm 0 of 2", int(Flag.UNTIMED))
     ]
     assert [(g.name, g.size, g.ranks) for g in trace.meta.groups] == [("comm 0 of 2", 2, (0, 1))]
+
+
+def test_a_log_of_nccl_without_calls_says_how_to_log_them(tmp_path: Path) -> None:
+    text = "".join(INIT.format(pid=10 + n, comm="0xabc", rank=n, n=3) for n in (0, 1))
+    trace = read([written(tmp_path, text)])
+    assert trace.meta.quality.warnings == (
+        "'some.log' tells of no call: log with NCCL_DEBUG_SUBSYS=INIT,COLL",
+    )
+    told = assess(trace)
+    assert (told["ranks_present"], told["ranks_missing"]) == ([[0, 1]], [[2, 2]])
 
 
 def test_the_largest_communicator_says_the_rank(tmp_path: Path) -> None:

@@ -102,6 +102,28 @@ def test_a_real_log_of_four_ranks_has_two_all_reduces_each(shared: Path) -> None
     assert trace.spans["kind"].unique().to_list() == ["all_reduce"]
     assert trace.spans["nbytes"].unique().to_list() == [4 * 33_554_432]
     assert trace.spans["collective"].to_list() == [0, 1, 0, 1, 0, 1, 0, 1]
+    # One process drove all four GPUs: its ranks have one clock, but what they did was seen late.
+    assert not trace.meta.clock.aligned
+    assert trace.meta.quality.warnings == (
+        "ops of some ranks were noticed late, by at least 3.91 ms: collectives end before all came",
+    )
+
+
+def test_processes_of_one_log_have_clocks_of_their_own(tmp_path: Path) -> None:
+    """The example plugin counts from where each process loaded it."""
+    path = tmp_path / "trace"
+    events = EXAMPLE.removeprefix("[\n")
+    path.write_text("[\n" + events + events.replace('"Rank": 1', '"Rank": 0'))
+    alone = read([path])
+    assert (alone.ranks, alone.meta.clock.aligned) == ((0, 1), True)
+    path.write_text(path.read_text().replace('"Rank": 0', '"Rank": 2') + _other_process(events))
+    meta = read([path]).meta
+    assert not meta.clock.aligned
+    assert any("when their clocks started" in w for w in meta.quality.warnings)
+
+
+def _other_process(events: str) -> str:
+    return events.replace('"pid": 7', '"pid": 8').replace('"Rank": 1', '"Rank": 0')
 
 
 def test_a_log_without_collectives_is_refused(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from zerosim.kinds import SIZED
 from zerosim.quality import Quality
 from zerosim.trace import MAX_RANKS, Flag, flagged, of_kind
 
+_GRAPH: Final = re.compile(rb'"workload_graph"\s*:')
 _RANK: Final = re.compile(r"\.(\d{1,7})\.(?:et|json)(?:\.gz)?$")
 _SILENT: Final = (NodeType.INVALID, NodeType.METADATA)
 _UNKNOWN: Final = (
@@ -41,7 +42,7 @@ def sniff(raw: bytes) -> bool:
     """Whether `raw` is a Chakra trace, or the comm_group.json that lies beside one."""
     if looks_binary(raw):  # first: a message of 123 bytes begins like JSON
         return True
-    return first_byte(raw) == b"{" and (b'"workload_graph"' in raw or looks_like_groups(raw))
+    return first_byte(raw) == b"{" and (_GRAPH.search(raw) is not None or looks_like_groups(raw))
 
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
@@ -50,7 +51,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     Raises TraceFileError for a file that cannot be read as a trace.
     """
     binary = looks_binary(content.raw)
-    if not binary and b'"workload_graph"' not in content.raw:
+    if not binary and _GRAPH.search(content.raw) is None:
         return ()
     found = read_binary(content, choice) if binary else read_json(content)
     told = _told(found.header)

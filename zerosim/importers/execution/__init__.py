@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ _MOST_MEMBERS: Final = 2**22
 _UNTIMED: Final = (
     "when anything ran and how long: an execution trace tells the order of calls alone"
 )
+_LISTED: Final = re.compile(rb'"nodes"\s*:\s*\[')
 _RANK: Final = "the rank: it is this rank's place in the largest group that it names"
 
 _ADDRESSES: Final = "the ranks of groups that are called by number alone"
@@ -37,7 +39,7 @@ def sniff(raw: bytes) -> bool:
     """Whether `raw` is a JSON object with a schema and nodes."""
     if first_byte(raw) != b"{":
         return False
-    return b'"nodes"' in raw and b'"schema"' in raw
+    return b'"schema"' in raw and _LISTED.search(raw) is not None
 
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:

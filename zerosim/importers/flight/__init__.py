@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from zerosim.kinds import SIZED
 from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.trace import Flag, Group
 
+_LISTED: Final = re.compile(rb'"entries"\s*:\s*\[|"pg_status"\s*:\s*\{')
 _MOST_ENTRIES: Final = 2**20
 _UNTIMED: Final = (
     "when collectives began and ended: a flight recorder notes when the host called them"
@@ -32,9 +34,11 @@ _GLOO: Final = "reduce-scatters: Gloo carries them out as all-reduces, and notes
 
 def sniff(raw: bytes) -> bool:
     """Whether `raw` is a dump: a pickle or JSON with process groups, and calls or their status."""
-    if not is_pickle(raw) and first_byte(raw) != b"{":
+    if is_pickle(raw):
+        return b"pg_config" in raw and (b"entries" in raw or b"pg_status" in raw)
+    if first_byte(raw) != b"{":
         return False
-    return b"pg_config" in raw and (b"entries" in raw or b"pg_status" in raw)
+    return b'"pg_config"' in raw and _LISTED.search(raw) is not None
 
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
@@ -57,7 +61,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         world_size=_world(dump, groups),
         spans=_spans(calls),
         groups=groups,
-        absolute=bool(calls),
+        absolute=True,
         quality=_quality(content, parsed, dump, calls, lost, by_name=choice.rank is None),
     )
     return (recording,)

@@ -130,13 +130,17 @@ def _facts(mark: Slice, call: Slice | None, group: str | None) -> Facts:
     kind = kind_of(call.name if call else mark.name)
     dtype = _first_type(mark.args) or (_first_type(call.args) if call else None)
     # Without the call only Gloo's own view is left, in which a reduce-scatter is an all-reduce.
-    dims = call.args.get("Input Dims") if call else mark.args.get("Input Dims")
+    elements = _called_elements(call, kind) if call else None
+    if elements is None and kind not in (Kind.ALL_GATHER, Kind.GATHER, Kind.BARRIER):
+        elements = count_elements(mark.args.get("Input Dims"))  # of a list the call says nothing
+    return Facts(kind, group, elements=elements, dtype=dtype)
+
+
+def _called_elements(call: Slice, kind: Kind) -> int | None:
+    dims = call.args.get("Input Dims")
     if kind is Kind.REDUCE_SCATTER and isinstance(dims, list):
         dims = dims[1:]
-    if not call and kind is Kind.ALL_GATHER:
-        dims = None
-    elements = None if kind is Kind.BARRIER else count_elements(dims)
-    return Facts(kind, group, elements=elements, dtype=dtype)
+    return None if kind is Kind.BARRIER else count_elements(dims)
 
 
 def _first_type(args: dict[str, Any]) -> str | None:

@@ -43,13 +43,18 @@ def device_of(work: Iterable[Slice]) -> int | None:
 
 
 def device_name(header: dict[str, Any], device: int | None) -> str | None:
-    """The name of GPU `device`."""
-    listed = header.get("deviceProperties")
-    for entry in listed if isinstance(listed, list) else ():
-        if isinstance(entry, dict) and entry.get("id") == device and device is not None:
-            name = entry.get("name")
-            return name if isinstance(name, str) else None
-    return None
+    """The name of GPU `device`; of one that is not listed, the name that all others bear."""
+    properties = header.get("deviceProperties")
+    listed = [e for e in properties if isinstance(e, dict)] if isinstance(properties, list) else []
+    if device is None:
+        return None
+    names = {
+        number: name
+        for entry in listed
+        if type(number := entry.get("id")) is int and isinstance(name := entry.get("name"), str)
+    }
+    others = set(names.values())
+    return names.get(device, others.pop() if len(others) == 1 else None)
 
 
 def _distributed(header: dict[str, Any]) -> dict[str, Any]:

@@ -149,6 +149,7 @@ def _recording(
         ),
         groups=tuple(marks.calls.groups.values()),
         absolute=session.absolute,
+        clock=str(content.path),
         quality=_quality(source, spans, ranked=rank is not None),
     )
 

@@ -227,3 +227,5 @@ def test_a_dump_is_found_by_its_content() -> None:
     assert IMPORTERS["flight-recorder"].sniff(json.dumps(dump()).encode())
     assert not IMPORTERS["flight-recorder"].sniff(pickle.dumps({"version": "2.9"}))
     assert not IMPORTERS["flight-recorder"].sniff(b'["pg_config", "entries"]')
+    # A table about dumps has their keys, too.
+    assert not IMPORTERS["flight-recorder"].sniff(b'{"dump_0": {"pg_config": {}, "entries": 20}}')

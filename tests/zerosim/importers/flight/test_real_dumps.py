@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from zerosim.analysis.report import assess
 from zerosim.errors import TraceFileError
 from zerosim.importers import flight, read
 from zerosim.importers.choice import ALL
@@ -97,6 +98,18 @@ def test_quirks_of_dumps(shared: Path) -> None:
     with pytest.raises(TraceFileError, match="names a global"):
         read([quirks / "50_malicious_pickle_0"])
     assert not Path("/tmp/zerosim_pickle_pwned").exists()  # noqa: S108 - what the trap would write
+
+
+def test_ranks_that_called_nothing_any_more_are_not_missing(shared: Path) -> None:
+    """The two ranks whose interpreter hung are those whose dumps are empty."""
+    trace = read(sorted((shared / "NVIDIA+nvidia-resiliency-ext").glob("*lock_gil*_dump_*")))
+    told = assess(trace)
+    assert set(range(16)) - set(trace.ranks) == {10, 15}
+    assert (told["ranks_present"], told["ranks_missing"]) == ([[0, 15]], [])
+    assert [w.rpartition("___")[2] for w in told["warnings"] if "no calls" in w] == [
+        *("dump_10' has no calls", "dump_15' has no calls")
+    ]
+    assert not any("clock" in w for w in told["warnings"])
 
 
 def test_all_ranks_of_a_real_run_are_tied(shared: Path) -> None:

@@ -73,6 +73,23 @@ def test_an_all_gather_counts_its_output(gloo: Any, tmp_path: Path) -> None:
     assert (row["kind"], row["elements"], row["nbytes"]) == ("all_gather", 8, 16)
 
 
+def test_a_call_that_is_silent_leaves_the_size_to_the_transfer(gloo: Any, tmp_path: Path) -> None:
+    """Of a list of tensors older profilers wrote no shapes at the call."""
+    gloo.slice("cpu_op", "c10d::allreduce_", 60, 3, Record_function_id=20, Input_Dims=[[], []])
+    gloo.slice(
+        *("user_annotation", "gloo:all_reduce", 65, 5),
+        Record_function_id=21,
+        Input_Dims=[[321_271]],
+        Input_type=["float"],
+    )
+    gloo.slice("cpu_op", "c10d::allgather_", 80, 3, Record_function_id=30, Input_Dims=[[], []])
+    gloo.slice("user_annotation", "gloo:all_gather", 85, 5, Record_function_id=31, Input_Dims=[[2]])
+    spans = spans_of(gloo, tmp_path)
+    assert spans["kind"].to_list() == ["reduce_scatter", "all_reduce", "all_gather"]
+    assert spans["elements"].to_list() == [8, 321_271, None]
+    assert spans["nbytes"].to_list() == [32, 4 * 321_271, None]
+
+
 def test_calls_are_matched_by_record_number_not_by_time(gloo: Any, tmp_path: Path) -> None:
     """The second call's transfer overtakes the first one's on the other thread."""
     gloo.slice("cpu_op", "c10d::allreduce_", 30, 3, Record_function_id=20, Input_Dims=[[[5]]])

@@ -57,6 +57,15 @@ def test_the_device_is_that_of_most_kernels() -> None:
     assert heads.device_name({}, None) is None
 
 
+def test_a_device_that_is_not_listed_has_the_name_that_all_others_bear() -> None:
+    """A process that sees one GPU of eight lists it as the first, whatever its kernels say."""
+    alike: dict[str, Any] = {"deviceProperties": [{"id": n, "name": "A"} for n in (0, 1)]}
+    assert heads.device_name(alike, 2) == "A"
+    assert heads.device_name(alike, None) is None
+    odd: dict[str, Any] = {"deviceProperties": [{"id": [0], "name": "A"}, 7, {"id": 1}]}
+    assert heads.device_name(odd, 2) is None
+
+
 def test_only_epoch_times_are_absolute() -> None:
     assert is_absolute(1_759_300_074_000_000_000)
     assert not is_absolute(5_000_000)

@@ -206,6 +206,18 @@ def test_copies_on_another_device_belong_to_the_rank_that_made_them(session: SES
     ]
 
 
+def test_ranks_of_one_export_have_one_clock_whenever_it_started(session: SESSION) -> None:
+    for device in (0, 1):
+        session.kernel("ncclDevKernel_AllReduce", 400, 500, launched=50, device=device)
+    path = session.write("DELETE FROM TARGET_INFO_SESSION_START_TIME")
+    meta = read([path]).meta
+    assert meta.clock.aligned
+    assert not any("clock" in w for w in meta.quality.warnings)
+    second = path.with_name("other.sqlite")
+    second.write_bytes(path.read_bytes())
+    assert not read([path, second]).meta.clock.aligned
+
+
 def test_times_that_count_from_the_epoch_already_stay(session: SESSION, epoch_ns: int) -> None:
     session.kernel("gemm", epoch_ns + 400, epoch_ns + 500, launched=epoch_ns)
     trace = read([session.write()])
