@@ -244,7 +244,7 @@ def test_what_is_dropped_and_is_no_trace_is_refused_in_a_sentence(
     page.set_input_files("#runs-drop input", tmp_path / "notes.txt")
     page.wait_for_selector("#runs-progress .zs-failed")
     said = page.inner_text("#runs-progress")
-    assert said.strip().startswith("'notes.txt' is not JSON: known formats are ")
+    assert said.strip().startswith("'notes.txt' is text without a line of a known log")
 
 
 def test_several_files_are_dropped_at_once_and_sent_in_slices(
