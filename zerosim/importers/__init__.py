@@ -49,6 +49,8 @@ class Importer:
 
 _LOGS: Final = 2**30
 """Lines of text make no tree."""
+_PICKLES: Final = 3 * 2**27
+"""What their trees may take is limited beside (`pickle_machine.MAX_BYTES`)."""
 IMPORTERS: Final[Registry[Importer]] = Registry(
     "importer",
     {
@@ -57,12 +59,12 @@ IMPORTERS: Final[Registry[Importer]] = Registry(
         "kineto": Importer(kineto.sniff, kineto.parse, None),
         "inspector": Importer(inspector.sniff, inspector.parse, None),
         "nsys": Importer(nsys.sniff, nsys.parse, None),
-        "flight-recorder": Importer(flight.sniff, flight.parse),
+        "flight-recorder": Importer(flight.sniff, flight.parse, _PICKLES),
         "chakra": Importer(chakra.sniff, chakra.parse),
         "nccl-tests": Importer(nccl_tests.sniff, nccl_tests.parse, _LOGS),
         "deepspeed-comms": Importer(deepspeed_comms.sniff, deepspeed_comms.parse, _LOGS),
         "nccl-debug": Importer(nccl_debug.sniff, nccl_debug.parse, _LOGS),
-        "memory-snapshot": Importer(snapshot.sniff, snapshot.parse),
+        "memory-snapshot": Importer(snapshot.sniff, snapshot.parse, _PICKLES),
         "execution-trace": Importer(execution.sniff, execution.parse),
     },
 )

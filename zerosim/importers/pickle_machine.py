@@ -2,7 +2,8 @@
 
 A pickle is a program. This machine has no instruction that names, calls or fills an object, so the
 worst that a hostile one can do is to be refused. Keys are texts or integers: hashing a deep tuple
-would overflow the stack of the interpreter, and hashing a knotted one would never end.
+would overflow the stack of the interpreter, and hashing a knotted one would never end. A faster way
+through the same programs is `pickle_stretches`; a test holds both equal.
 """
 
 from __future__ import annotations
@@ -11,8 +12,24 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-MAX_VALUES: Final = 2**25
-"""The most instructions of one pickle; at about 64 bytes each they keep below 2 GiB."""
+from zerosim.units import format_bytes
+
+MAX_BYTES: Final = 3 * 2**29
+"""The most memory that the values of one pickle may take, as Note [What values weigh] counts it."""
+
+# Note [What values weigh]: a small file can ask for much memory, so what its values take is reckoned as
+# they are made: WEIGHTS for the instructions that are common, and for each entry of a dict; for what is
+# rarer 96 bytes, and four for each of its own; a place on the stack or in a list, and a mark.
+WEIGHTS: Final = {
+    **dict.fromkeys(b"hjK(u", 0),
+    **dict.fromkeys(b"MJ\x8a", 32),
+    **dict.fromkeys(b"}", 64),
+    **dict.fromkeys(b"\x94", 8),
+}
+_RARE, _PLACE, _MARK = 96, 9, 40
+_FEW: Final = 10
+_ENTRY, _ENTRY_OF_MANY = 40, 96
+"""Of a dict with up to FEW entries there is less room to spare."""
 _NAME_BYTES: Final = 60
 _LONGEST_INTEGER: Final = 16
 _ENDS_EARLY: Final = "ends early (interrupted dump?)"
@@ -27,13 +44,17 @@ class EndsEarlyError(Refused):
 
 
 class Machine:
-    """The program, how far it has come, its stack, and what it has put aside by number."""
+    """The program, how far it has come, its stack, and what it has put aside by number.
+
+    `memo` is a list as long as the numbers follow each other, each given once. `spent`: bytes of Note [What values weigh].
+    """
 
     def __init__(self, raw: bytes) -> None:
         self.raw, self.at, self.begun = raw, 0, 0
         self.stack: list[Any] = []
         self.marks: list[int] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: list[Any] | dict[int, Any] = []
+        self.spent = 0
 
     def take(self, size: int) -> bytes:
         """The next `size` bytes of the program."""
@@ -60,23 +81,55 @@ class Machine:
             raise Refused("puts a value into what holds none")
         return value
 
+    def remember(self, number: int) -> None:
+        """Put the value on top aside as `number`."""
+        value = self.stack[-1]
+        if isinstance(self.memo, list):
+            if number == len(self.memo):
+                self.memo.append(value)
+                return
+            self.memo = dict(enumerate(self.memo))
+        self.memo[number] = value
 
-def run(machine: Machine) -> Any:  # noqa: ANN401 - whatever was pickled
+
+def run_plainly(machine: Machine) -> Any:  # noqa: ANN401 - whatever was pickled
     """The plain value that the program builds. Raises Refused, `machine.begun` being the place."""
-    raw = machine.raw
-    for _ in range(MAX_VALUES):
-        machine.begun = start = machine.at
-        if start >= len(raw):
-            raise EndsEarlyError(_ENDS_EARLY)
-        code = raw[start]
-        machine.at = start + 1
-        try:
-            if code == _STOP:
-                return machine.stack.pop()
-            _INSTRUCTIONS.get(code, _unknown)(machine)
-        except (IndexError, KeyError):
-            raise Refused("takes a value that is not there") from None
-    raise Refused(f"holds more than {MAX_VALUES} values")
+    while not step(machine):
+        weigh(machine)
+    return machine.stack.pop()
+
+
+def step(machine: Machine) -> bool:
+    """Do one instruction. Whether the program ends with it, its value being on the stack."""
+    machine.begun = start = machine.at
+    if start >= len(machine.raw):
+        raise EndsEarlyError(_ENDS_EARLY)
+    code = machine.raw[start]
+    machine.at = start + 1
+    try:
+        if code == _STOP:
+            _ = machine.stack[-1]
+            return True
+        _INSTRUCTIONS.get(code, _unknown)(machine)
+    except (IndexError, KeyError):
+        raise Refused("takes a value that is not there") from None
+    weight = WEIGHTS.get(code)
+    machine.spent += _RARE + 4 * (machine.at - start) if weight is None else weight
+    return False
+
+
+def weigh(machine: Machine) -> None:
+    """Raises Refused if its values may take more than MAX_BYTES."""
+    open_ = _PLACE * len(machine.stack) + _MARK * len(machine.marks)
+    if machine.spent + open_ > MAX_BYTES:
+        raise Refused(
+            f"holds values of more than {format_bytes(MAX_BYTES)} (record a shorter time)"
+        )
+
+
+def entries_weigh(entries: int) -> int:
+    """What so many entries of a dict take."""
+    return entries * (_ENTRY if entries <= _FEW else _ENTRY_OF_MANY)
 
 
 def _unknown(machine: Machine) -> None:
@@ -132,7 +185,7 @@ def _tuple_of(size: int) -> Callable[[Machine], None]:
 
 def _remember(width: int) -> Callable[[Machine], None]:
     def remember(machine: Machine) -> None:
-        machine.memo[machine.number(width)] = machine.stack[-1]
+        machine.remember(machine.number(width))
 
     return remember
 
@@ -145,7 +198,7 @@ def _recall(width: int) -> Callable[[Machine], None]:
 
 
 def _memoize(machine: Machine) -> None:
-    machine.memo[len(machine.memo)] = machine.stack[-1]
+    machine.remember(len(machine.memo))
 
 
 def _mark(machine: Machine) -> None:
@@ -157,8 +210,14 @@ def _append(machine: Machine) -> None:
     machine.top(list).append(value)
 
 
-def _appends(machine: Machine) -> None:
+def _kept(machine: Machine) -> list[Any]:
     values = machine.since_mark()
+    machine.spent += _PLACE * len(values)
+    return values
+
+
+def _appends(machine: Machine) -> None:
+    values = _kept(machine)
     machine.top(list).extend(values)
 
 
@@ -170,6 +229,7 @@ def _set_item(machine: Machine) -> None:
 def _set_items(machine: Machine) -> None:
     values = machine.since_mark()
     fill(machine.top(dict), values)
+    machine.spent += entries_weigh(len(values) // 2)
 
 
 def fill(target: dict[Any, Any], values: list[Any]) -> None:
@@ -182,16 +242,17 @@ def fill(target: dict[Any, Any], values: list[Any]) -> None:
 
 def _dict(machine: Machine) -> None:
     filled: dict[Any, Any] = {}
-    fill(filled, machine.since_mark())
+    fill(filled, values := machine.since_mark())
+    machine.spent += entries_weigh(len(values) // 2)
     machine.stack.append(filled)
 
 
 def _list(machine: Machine) -> None:
-    machine.stack.append(machine.since_mark())
+    machine.stack.append(_kept(machine))
 
 
 def _tuple(machine: Machine) -> None:
-    machine.stack.append(tuple(machine.since_mark()))
+    machine.stack.append(tuple(_kept(machine)))
 
 
 def _skip(machine: Machine, size: int) -> None:

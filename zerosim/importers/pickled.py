@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from zerosim.errors import TraceFileError
 from zerosim.importers.content import Content
-from zerosim.importers.pickle_machine import EndsEarlyError, Machine, Refused, fill, run
+from zerosim.importers.pickle_machine import EndsEarlyError, Machine, Refused, fill
+from zerosim.importers.pickle_stretches import run
 
 _OPEN_AT_A_LIST: Final = 2
 """How many marks are open while a list in the outermost dict is filled."""

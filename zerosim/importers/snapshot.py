@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from zerosim.errors import TraceFileError
@@ -31,12 +32,15 @@ _EFFECTS: Final[dict[str, tuple[tuple[str, int], ...]]] = {
     "oom": (),
 }
 """What an event adds to which counter, times its size."""
+_NUMBERS: Final = {action: place for place, action in enumerate(_EFFECTS)}
 _HELD: Final = {
     "active_allocated": (_ALLOCATED, _IN_USE),
     "active_awaiting_free": (_IN_USE,),
     "active_pending_free": (_IN_USE,),
 }
+_SEGMENT: Final = b"segment_type"
 _MOST_BYTES: Final = 2**50
+_MOST_HELD: Final = 2**61
 _LATEST_US: Final = 2**52
 """A time after this does not fit into nanoseconds."""
 _MOST_DEVICES: Final = 1024
@@ -45,16 +49,12 @@ _ALONE: Final = "what was computed or sent: a memory snapshot sees the allocator
 _RANK: Final = "the rank: a memory snapshot does not say it"
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
-    action: str
-    time_ns: int
-    nbytes: int
-
-
 def sniff(raw: bytes) -> bool:
-    """Whether `raw` is a pickle with the allocator's segments and the history of its devices."""
-    return is_pickle(raw) and b"device_traces" in raw and b"segments" in raw
+    """Whether `raw` is a pickle with the allocator's segments and the history of its devices.
+
+    Of a big one the histories may begin behind what is seen of it.
+    """
+    return is_pickle(raw) and b"segments" in raw and (b"device_traces" in raw or _SEGMENT in raw)
 
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
@@ -77,35 +77,47 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
 def _recording(content: Content, device: int, trace: list[Any], segments: list[Any]) -> Recording:
     events, lost = _events(trace)
     samples, short = _samples(content, events, _held(segments, device))
+    first = events["time_ns"].first()
     return Recording(
         source=content.path.name,
         rank=None,
         spans=_history(events),
         samples=samples,
-        absolute=is_absolute(events[0].time_ns if events else None),
+        absolute=is_absolute(first if isinstance(first, int) else None),
         quality=_quality(content, device, trace, lost, short),
     )
 
 
-def _events(trace: list[Any]) -> tuple[list[_Event], list[int]]:
-    """The events of one device, time never running back, and the places of those left out."""
-    read = [_event(entry) for entry in trace]
-    events, latest = [], 0
-    for event in read:
-        if event is not None:
-            latest = max(latest, event.time_ns)
-            events.append(_Event(event.action, latest, event.nbytes))
-    return events, [i for i, event in enumerate(read) if event is None]
+def _events(trace: list[Any]) -> tuple[pl.DataFrame, list[int]]:
+    """The events of one device, time never running back, and the places of those left out.
+
+    Columns: `action` (its place in _EFFECTS), `time_ns`, `nbytes`.
+    """
+    actions, times, sizes, lost = array("b"), array("q"), array("q"), []
+    for place, entry in enumerate(trace):
+        event = _event(entry)
+        if event is None:
+            lost.append(place)
+            continue
+        actions.append(event[0])
+        times.append(event[1])
+        sizes.append(event[2])
+    columns = {
+        "action": np.array(actions, dtype=np.int8),
+        "time_ns": np.maximum.accumulate(np.array(times, dtype=np.int64)),
+        "nbytes": np.array(sizes, dtype=np.int64),
+    }
+    return pl.DataFrame(columns), lost
 
 
-def _event(entry: object) -> _Event | None:
+def _event(entry: object) -> tuple[int, int, int] | None:
     if not isinstance(entry, dict):
         return None
     action, time_us = entry.get("action"), count(entry.get("time_us"), _LATEST_US)
     nbytes = count(entry.get("size"), _MOST_BYTES)
-    if not isinstance(action, str) or action not in _EFFECTS or not time_us or nbytes is None:
+    if not isinstance(action, str) or action not in _NUMBERS or not time_us or nbytes is None:
         return None
-    return _Event(action, time_us * NS_PER_US, nbytes)
+    return _NUMBERS[action], time_us * NS_PER_US, nbytes
 
 
 def _held(segments: list[Any], device: int) -> dict[str, int]:
@@ -128,37 +140,61 @@ def _blocks(blocks: object) -> Iterable[tuple[str, int]]:
 
 
 def _samples(
-    content: Content, events: Sequence[_Event], held: dict[str, int]
+    content: Content, events: pl.DataFrame, held: dict[str, int]
 ) -> tuple[pl.DataFrame, list[str]]:
     """Samples counted back from what was held at the end, and the counters for which that fails.
 
     Those are raised so far that they touch zero: their history is longer than what is held allows.
     """
-    change = dict.fromkeys(held, 0)
-    lowest = dict.fromkeys(held, 0)
-    for event in events:
-        for counter, sign in _EFFECTS[event.action]:
-            change[counter] += sign * event.nbytes
-            lowest[counter] = min(lowest[counter], change[counter])
-    first = {counter: held[counter] - change[counter] for counter in held}
-    short = [counter for counter in held if first[counter] + lowest[counter] < 0]
-    level = {c: -lowest[c] if c in short else first[c] for c in held}
-    if max(*level.values(), sum(e.nbytes for e in events)) >= 2**61:
+    if not events.height:
+        return pl.DataFrame(schema=COUNTS), []
+    _check(content, max(float(events["nbytes"].to_numpy().sum(dtype=np.float64)), *held.values()))
+    changes = events.join(_changes(), on="action", maintain_order="left_right").select(
+        "time_ns", "counter", value=(pl.col("nbytes") * pl.col("sign")).cum_sum().over("counter")
+    )
+    told = changes.group_by("counter").agg(pl.last("value"), pl.min("value").alias("least"))
+    ends = {counter: (last, min(least, 0)) for counter, last, least in told.iter_rows()}
+    first, short = {}, []
+    for counter, at_end in held.items():
+        change, lowest = ends.get(counter, (0, 0))
+        first[counter] = max(at_end - change, -lowest)
+        if at_end - change + lowest < 0:
+            short.append(counter)
+    _check(content, max(first.values()))
+    begin = {
+        "time_ns": [events["time_ns"][0]] * len(first),
+        "counter": pl.Series(list(first), dtype=pl.Categorical),
+    }
+    bases = pl.DataFrame(
+        {"counter": pl.Series(list(first), dtype=pl.Categorical), "base": list(first.values())}
+    )
+    levels = changes.join(bases, on="counter", maintain_order="left").select(
+        "time_ns", "counter", value=pl.col("value") + pl.col("base")
+    )
+    at_first = pl.DataFrame({**begin, "value": list(first.values())})
+    return pl.concat([at_first, levels]).cast(pl.Schema(COUNTS)), short
+
+
+def _changes() -> pl.DataFrame:
+    """What an event of each action adds to which counter: `sign` times its size."""
+    return pl.DataFrame(
+        [(place, *change) for place, changes in enumerate(_EFFECTS.values()) for change in changes],
+        schema={"action": pl.Int8, "counter": pl.Categorical, "sign": pl.Int64},
+        orient="row",
+    )
+
+
+def _check(content: Content, nbytes: float) -> None:
+    if nbytes >= _MOST_HELD:
         raise TraceFileError(f"'{content.path}' holds sizes that no device has: it is damaged")
-    rows = [(events[0].time_ns, counter, level[counter]) for counter in held] if events else []
-    for event in events:
-        for counter, sign in _EFFECTS[event.action]:
-            level[counter] += sign * event.nbytes
-            rows.append((event.time_ns, counter, level[counter]))
-    return pl.DataFrame(rows, schema=COUNTS, orient="row"), short
 
 
-def _history(events: Sequence[_Event]) -> pl.DataFrame:
+def _history(events: pl.DataFrame) -> pl.DataFrame:
     """One row (columns ROWS): from the first to the last event, nothing is known but the samples."""
-    if not events:
+    if not events.height:
         return pl.DataFrame(schema=ROWS)
     row: dict[str, list[Any]] = {column: [None] for column in ROWS}
-    start, end = events[0].time_ns, events[-1].time_ns
+    start, end = events["time_ns"][0], events["time_ns"][-1]
     row |= {"stream": ["host"], "kind": [Kind.HOST], "name": ["memory history"], "flags": [0]}
     row |= {"issued_ns": [start], "start_ns": [start], "end_ns": [end]}
     return pl.DataFrame(row, schema=ROWS)

@@ -156,8 +156,8 @@ def test_a_memory_place_of_a_high_number_takes_no_memory() -> None:
 
 
 def test_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zerosim.importers.pickle_machine.MAX_VALUES", 100)
-    assert "holds more than 100 values" in refusal(b"\x80\x02" + b"]" * 1000 + b".")
+    monkeypatch.setattr("zerosim.importers.pickle_machine.MAX_BYTES", 5000)
+    assert "holds values of more than 5 kB" in refusal(b"\x80\x02" + b"]" * 1000 + b".")
 
 
 def test_every_cut_of_a_dump_is_refused() -> None:
