@@ -12,24 +12,11 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
+from zerosim.importers import pickle_weights as weights
 from zerosim.units import format_bytes
 
 MAX_BYTES: Final = 3 * 2**29
 """The most memory that the values of one pickle may take, as Note [What values weigh] counts it."""
-
-# Note [What values weigh]: a small file can ask for much memory, so what its values take is reckoned as
-# they are made: WEIGHTS for the instructions that are common, and for each entry of a dict; for what is
-# rarer 96 bytes, and four for each of its own; a place on the stack or in a list, and a mark.
-WEIGHTS: Final = {
-    **dict.fromkeys(b"hjK(u", 0),
-    **dict.fromkeys(b"MJ\x8a", 32),
-    **dict.fromkeys(b"}", 64),
-    **dict.fromkeys(b"\x94", 8),
-}
-_RARE, _PLACE, _MARK = 96, 9, 40
-_FEW: Final = 10
-_ENTRY, _ENTRY_OF_MANY = 40, 96
-"""Of a dict with up to FEW entries there is less room to spare."""
 _NAME_BYTES: Final = 60
 _LONGEST_INTEGER: Final = 16
 _ENDS_EARLY: Final = "ends early (interrupted dump?)"
@@ -108,28 +95,24 @@ def step(machine: Machine) -> bool:
     machine.at = start + 1
     try:
         if code == _STOP:
-            _ = machine.stack[-1]
-            return True
+            return machine.stack[-1] is not machine
         _INSTRUCTIONS.get(code, _unknown)(machine)
     except (IndexError, KeyError):
         raise Refused("takes a value that is not there") from None
-    weight = WEIGHTS.get(code)
-    machine.spent += _RARE + 4 * (machine.at - start) if weight is None else weight
+    weight = weights.WEIGHTS.get(code)
+    machine.spent += (
+        weights.RARE + weights.RARE_BYTE * (machine.at - start) if weight is None else weight
+    )
     return False
 
 
 def weigh(machine: Machine) -> None:
     """Raises Refused if its values may take more than MAX_BYTES."""
-    open_ = _PLACE * len(machine.stack) + _MARK * len(machine.marks)
+    open_ = weights.PLACE * len(machine.stack) + weights.MARK * len(machine.marks)
     if machine.spent + open_ > MAX_BYTES:
         raise Refused(
             f"holds values of more than {format_bytes(MAX_BYTES)} (record a shorter time)"
         )
-
-
-def entries_weigh(entries: int) -> int:
-    """What so many entries of a dict take."""
-    return entries * (_ENTRY if entries <= _FEW else _ENTRY_OF_MANY)
 
 
 def _unknown(machine: Machine) -> None:
@@ -212,7 +195,7 @@ def _append(machine: Machine) -> None:
 
 def _kept(machine: Machine) -> list[Any]:
     values = machine.since_mark()
-    machine.spent += _PLACE * len(values)
+    machine.spent += weights.PLACE * len(values)
     return values
 
 
@@ -229,7 +212,7 @@ def _set_item(machine: Machine) -> None:
 def _set_items(machine: Machine) -> None:
     values = machine.since_mark()
     fill(machine.top(dict), values)
-    machine.spent += entries_weigh(len(values) // 2)
+    machine.spent += weights.entries_weigh(len(values) // 2)
 
 
 def fill(target: dict[Any, Any], values: list[Any]) -> None:
@@ -243,16 +226,15 @@ def fill(target: dict[Any, Any], values: list[Any]) -> None:
 def _dict(machine: Machine) -> None:
     filled: dict[Any, Any] = {}
     fill(filled, values := machine.since_mark())
-    machine.spent += entries_weigh(len(values) // 2)
+    machine.spent += weights.entries_weigh(len(values) // 2)
     machine.stack.append(filled)
 
 
-def _list(machine: Machine) -> None:
-    machine.stack.append(_kept(machine))
+def _gathered(make: Callable[[list[Any]], object]) -> Callable[[Machine], None]:
+    def push(machine: Machine) -> None:
+        machine.stack.append(make(_kept(machine)))
 
-
-def _tuple(machine: Machine) -> None:
-    machine.stack.append(tuple(_kept(machine)))
+    return push
 
 
 def _skip(machine: Machine, size: int) -> None:
@@ -300,11 +282,11 @@ _INSTRUCTIONS: Final[dict[int, Callable[[Machine], None]]] = {
         (b"\x8d", _counted(8, _text)),
         (b"a", _append),
         (b"e", _appends),
-        (b"l", _list),
+        (b"l", _gathered(list)),
         (b"s", _set_item),
         (b"u", _set_items),
         (b"d", _dict),
-        (b"t", _tuple),
+        (b"t", _gathered(tuple)),
         (b"\x85", _tuple_of(1)),
         (b"\x86", _tuple_of(2)),
         (b"\x87", _tuple_of(3)),

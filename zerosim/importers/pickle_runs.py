@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from zerosim.importers.pickle_machine import WEIGHTS, Machine, entries_weigh
+from zerosim.importers.pickle_machine import Machine
+from zerosim.importers.pickle_weights import DICT, NUMBER, PLACE, PUT_ASIDE, entries_weigh
 
 _RECALL: Final = rb"(?:h.|j.{4})"
 _OF_RECALLS: Final = rb"\]\x94(?:\(%b{1,256}e|%ba)?" % (_RECALL, _RECALL)
@@ -28,9 +29,6 @@ _KEYS: Final = frozenset((str, int))
 _HEADS: Final = {b"J": 1, b"\x8a": 2}
 """Signed numbers: how many bytes stand before them."""
 _LIST: Final = ord("]")
-_NUMBER, _EMPTY, _PLACE = 32, 64, 9
-"""Bytes as in Note [What values weigh]."""
-_EACH: Final = WEIGHTS[ord("}")] + WEIGHTS[0x94]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +80,9 @@ def read_run(machine: Machine, runs: Runs, at: int, calm: int) -> int:
     dicts = [dict(zip(shape.keys, values, strict=True)) for values in table]
     machine.stack += dicts
     machine.memo += _put_aside(machine, rows, table, dicts, places)
-    machine.spent += len(dicts) * (_EACH + entries_weigh(len(shape.keys)))
+    machine.spent += len(dicts) * (DICT + PUT_ASIDE + entries_weigh(len(shape.keys)))
     numbers = sum(len(rows) for token in rows[0] if token[:1] in _HEADS)
-    machine.spent += _NUMBER * (numbers + len(runs.known) - before)
+    machine.spent += NUMBER * (numbers + len(runs.known) - before)
     if len(runs.known) > _MOST_KNOWN:
         runs.known.clear()
     return found.end()
@@ -106,7 +104,7 @@ def _put_aside(
         for place in places:
             if tokens[place][0] == _LIST:
                 aside.append(values[place])
-                machine.spent += _EMPTY + _PLACE * len(values[place])
+                machine.spent += DICT + PLACE * len(values[place])
     return aside
 
 

@@ -10,14 +10,9 @@ import gc
 from struct import Struct
 from typing import Any, Final
 
-from zerosim.importers.pickle_machine import (
-    Machine,
-    entries_weigh,
-    run_plainly,
-    step,
-    weigh,
-)
+from zerosim.importers.pickle_machine import Machine, run_plainly, step, weigh
 from zerosim.importers.pickle_runs import Runs, read_run
+from zerosim.importers.pickle_weights import DICT, NUMBER, PUT_ASIDE, entries_weigh
 
 _STRETCH: Final = 256
 _LONGEST: Final = 16
@@ -67,15 +62,15 @@ def _stretch(machine: Machine, runs: Runs, calm: int) -> bool:  # noqa: C901, PL
             elif code == _LONG and raw[at + 1] <= _MOST:
                 end = at + 2 + raw[at + 1]
                 push(int.from_bytes(raw[at + 2 : end], "little", signed=True))
-                spent += 32
+                spent += NUMBER
                 at = end
             elif code == _SIGNED:
                 push(_INT(raw, at + 1)[0])
-                spent += 32
+                spent += NUMBER
                 at += 5
             elif code == _SHORT:
                 push(_TWO(raw, at + 1)[0])
-                spent += 32
+                spent += NUMBER
                 at += 3
             elif code == _MARK:
                 marks.append(len(stack))
@@ -85,11 +80,11 @@ def _stretch(machine: Machine, runs: Runs, calm: int) -> bool:  # noqa: C901, PL
                     at = end
                     continue
                 push({})
-                spent += 64
+                spent += DICT
                 at += 1
             elif code == _MEMOIZE and type(memo) is list:
                 memo.append(stack[-1])
-                spent += 8
+                spent += PUT_ASIDE
                 at += 1
             elif code == _SET_ITEMS and (entries := _set_items(stack, marks)):
                 spent += entries_weigh(entries)
