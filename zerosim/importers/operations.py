@@ -11,7 +11,7 @@ import polars as pl
 
 from zerosim.importers.content import Content
 from zerosim.importers.json_lines import Faults
-from zerosim.importers.recording import ROWS, Recording, remarks
+from zerosim.importers.recording import Recording, remarks, tabulate
 from zerosim.kinds import Kind
 from zerosim.quality import Quality
 from zerosim.trace import Flag, Group
@@ -126,6 +126,4 @@ def _spans(ops: Sequence[Operation]) -> pl.DataFrame:
         *("dtype", "flags", "sequence"),
     )
     columns: dict[str, list[Any]] = {name: [getattr(op, name) for op in ops] for name in told}
-    columns["stream"] = ["NCCL"] * len(ops)
-    nothing = [None] * len(ops)
-    return pl.DataFrame({name: columns.get(name, nothing) for name in ROWS}, schema=ROWS)
+    return tabulate({**columns, "stream": ["NCCL"] * len(ops)})

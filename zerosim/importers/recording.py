@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -58,6 +58,11 @@ class Recording:
     absolute: bool = False
     clock: str | None = None
     asked_for: bool = True
+
+
+def tabulate(columns: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
+    """A table of columns ROWS; those that are not in `columns` are null."""
+    return pl.DataFrame({**dict.fromkeys(ROWS), **columns}, schema=ROWS)
 
 
 def is_absolute(first_ns: int | None) -> bool:

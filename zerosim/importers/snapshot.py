@@ -14,7 +14,7 @@ from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.counts import count
 from zerosim.importers.pickled import is_pickle, parse_pickle
-from zerosim.importers.recording import COUNTS, ROWS, Recording, is_absolute
+from zerosim.importers.recording import COUNTS, ROWS, Recording, is_absolute, tabulate
 from zerosim.kinds import Kind
 from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.units import NS_PER_US
@@ -193,11 +193,9 @@ def _history(events: pl.DataFrame) -> pl.DataFrame:
     """One row (columns ROWS): from the first to the last event, nothing is known but the samples."""
     if not events.height:
         return pl.DataFrame(schema=ROWS)
-    row: dict[str, list[Any]] = {column: [None] for column in ROWS}
     start, end = events["time_ns"][0], events["time_ns"][-1]
-    row |= {"stream": ["host"], "kind": [Kind.HOST], "name": ["memory history"], "flags": [0]}
-    row |= {"issued_ns": [start], "start_ns": [start], "end_ns": [end]}
-    return pl.DataFrame(row, schema=ROWS)
+    what = {"stream": ["host"], "kind": [Kind.HOST], "name": ["memory history"], "flags": [0]}
+    return tabulate({**what, "issued_ns": [start], "start_ns": [start], "end_ns": [end]})
 
 
 def _quality(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from zerosim.importers.identity import assign_ranks, name_groups, world_size
-from zerosim.importers.recording import COUNTS, ROWS, Recording
+from zerosim.importers.recording import ROWS, Recording
 from zerosim.quality import Quality
 from zerosim.trace import Group
 
@@ -17,12 +17,8 @@ def recording(
         source=source,
         rank=rank,
         world_size=world,
-        device=None,
         spans=pl.DataFrame(schema=ROWS),
-        samples=pl.DataFrame(schema=COUNTS),
-        windows=(),
         groups=groups,
-        absolute=True,
         quality=Quality(),
     )
 

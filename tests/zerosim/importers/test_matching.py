@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from zerosim.importers.matching import tie
-from zerosim.importers.recording import ROWS
+from zerosim.importers.recording import tabulate
 from zerosim.trace import Flag
 
 Row = tuple[int, str, int, int, int]
 
 
-def spans(*rows: Row, **columns: object) -> pl.DataFrame:
+def spans(*rows: Row, **columns: list[Any]) -> pl.DataFrame:
     """Rows (rank, kind, elements, start, end) of group `0`."""
-    frame = pl.DataFrame(
+    told = {"flags": [0] * len(rows), "group": ["0"] * len(rows), **columns}
+    frame = tabulate(
         {
-            "stream": "comm",
+            "stream": ["comm"] * len(rows),
             "kind": [r[1] for r in rows],
-            "name": "c",
+            "name": ["c"] * len(rows),
             "start_ns": [r[3] for r in rows],
             "end_ns": [r[4] for r in rows],
-            "group": columns.pop("group", "0"),
             "elements": [r[2] for r in rows],
-            "flags": columns.pop("flags", 0),
-            "sequence": columns.pop("sequence", None),
-            **{
-                c: None
-                for c in ROWS
-                if c not in ("stream", "kind", "name", "start_ns", "end_ns", "group", "elements")
-                and c not in ("flags", "sequence")
-            },
-        },
-        schema=ROWS,
+            **told,
+        }
     )
     return frame.with_columns(pl.Series("rank", [r[0] for r in rows], dtype=pl.Int32))
 

@@ -17,7 +17,7 @@ from zerosim.importers.execution.calls import Op, ops, sequences
 from zerosim.importers.execution.nodes import Node, read_nodes
 from zerosim.importers.kineto.facts import ranks_of
 from zerosim.importers.loose_json import Parsed, parse_json
-from zerosim.importers.recording import ROWS, Recording, is_absolute, remarks
+from zerosim.importers.recording import Recording, is_absolute, remarks, tabulate
 from zerosim.kinds import SIZED
 from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.trace import MAX_RANKS, Flag, Group
@@ -138,7 +138,7 @@ def _spans(found: Sequence[Op], begin: int) -> pl.DataFrame:
     told = [op.facts for op in found]
     moments = [op.issued_ns or begin for op in found]
     spans = [op.span or (at, at) for op, at in zip(found, moments, strict=True)]
-    return pl.DataFrame(
+    return tabulate(
         {
             "stream": [op.stream for op in found],
             "kind": [f.kind for f in told],
@@ -148,17 +148,13 @@ def _spans(found: Sequence[Op], begin: int) -> pl.DataFrame:
             "start_ns": [start for start, _ in spans],
             "end_ns": [end for _, end in spans],
             "step": [op.step for op in found],
-            "micro_batch": None,
             "group": [f.group for f in told],
             "elements": [f.elements for f in told],
             "nbytes": [f.nbytes for f in told],
-            "wire_bytes": None,
             "dtype": [f.dtype for f in told],
-            "bucket": None,
             "flags": [0 if op.span else int(Flag.UNTIMED) for op in found],
             "sequence": sequences(found),
         },
-        schema=ROWS,
     )
 
 

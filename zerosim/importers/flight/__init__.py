@@ -15,7 +15,7 @@ from zerosim.importers.flight import header as heads
 from zerosim.importers.flight.calls import Call, read_calls, sequences, text
 from zerosim.importers.loose_json import Parsed, parse_json
 from zerosim.importers.pickled import is_pickle, parse_pickle, salvage_pickle
-from zerosim.importers.recording import ROWS, Recording, remarks
+from zerosim.importers.recording import Recording, remarks, tabulate
 from zerosim.kinds import SIZED
 from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.trace import Flag, Group
@@ -88,27 +88,21 @@ def _world(dump: dict[str, Any], groups: Sequence[Group]) -> int | None:
 
 
 def _spans(calls: Sequence[Call]) -> pl.DataFrame:
-    return pl.DataFrame(
+    return tabulate(
         {
             "stream": ["calls"] * len(calls),
             "kind": [c.kind for c in calls],
             "name": [c.name for c in calls],
-            "unit": None,
             "issued_ns": [c.created_ns for c in calls],
             "start_ns": [c.start_ns for c in calls],
             "end_ns": [c.end_ns for c in calls],
-            "step": None,
-            "micro_batch": None,
             "group": [c.group for c in calls],
             "elements": [c.elements for c in calls],
             "nbytes": [c.nbytes for c in calls],
-            "wire_bytes": None,
             "dtype": [c.dtype for c in calls],
-            "bucket": None,
             "flags": [int(c.flags) for c in calls],
             "sequence": sequences(calls),
         },
-        schema=ROWS,
     )
 
 

@@ -8,7 +8,7 @@ from zerosim.importers.kineto.events import Events
 from zerosim.importers.kineto.facts import from_metadata
 from zerosim.importers.kineto.gloo import outermost
 from zerosim.importers.kineto.steps import step_at
-from zerosim.importers.recording import ROWS, Window
+from zerosim.importers.recording import Window, tabulate
 from zerosim.kinds import Kind
 from zerosim.trace import Flag
 
@@ -24,26 +24,21 @@ def called_spans(events: Events, windows: tuple[Window, ...]) -> pl.DataFrame:
     moments = [call.start for call, _ in calls] + [op.start for op in aten]
     none = [None] * len(aten)
     untimed, told = int(Flag.UNTIMED), [facts for _, facts in calls]
-    frame = pl.DataFrame(
+    frame = tabulate(
         {
             "stream": ["calls"] * len(calls) + ["host"] * len(aten),
             "kind": [f.kind for f in told] + [Kind.HOST] * len(aten),
             "name": [call.name for call, _ in calls] + [op.name for op in aten],
-            "unit": None,
             "issued_ns": moments,
             "start_ns": moments,
             "end_ns": [call.start for call, _ in calls] + [op.end for op in aten],
             "step": step_at(windows, moments),
-            "micro_batch": None,
             "group": [*(f.group for f in told), *none],
             "elements": [*(f.elements for f in told), *none],
             "nbytes": [*(f.nbytes for f in told), *none],
-            "wire_bytes": None,
             "dtype": [*(f.dtype for f in told), *none],
-            "bucket": None,
             "flags": [call.flags | untimed for call, _ in calls] + [op.flags for op in aten],
             "sequence": [*(f.sequence for f in told), *none],
         },
-        schema=ROWS,
     )
     return frame.sort("start_ns", maintain_order=True)

@@ -14,7 +14,7 @@ from zerosim.importers.kineto.facts import Facts, count_elements, dtype_of, kind
 from zerosim.importers.kineto.marks import phases, unit_of
 from zerosim.importers.kineto.nesting import Nesting, nest
 from zerosim.importers.kineto.steps import step_at
-from zerosim.importers.recording import ROWS, Window
+from zerosim.importers.recording import Window, tabulate
 from zerosim.kinds import PREFIX, Kind
 from zerosim.trace import Flag, Group
 
@@ -49,7 +49,7 @@ def gloo_spans(
     ops = _transfers(events, groups) + _computation(events)
     ops.sort(key=lambda op: op.start_ns if op.issued_ns is None else op.issued_ns)
     issued = [op.issued_ns for op in ops]
-    return pl.DataFrame(
+    return tabulate(
         {
             "stream": [op.stream for op in ops],
             "kind": [op.kind for op in ops],
@@ -59,17 +59,12 @@ def gloo_spans(
             "start_ns": [op.start_ns for op in ops],
             "end_ns": [op.end_ns for op in ops],
             "step": step_at(windows, issued),
-            "micro_batch": None,
             "group": [op.facts.group if op.facts else None for op in ops],
             "elements": [op.facts.elements if op.facts else None for op in ops],
             "nbytes": [op.facts.nbytes if op.facts else None for op in ops],
-            "wire_bytes": None,
             "dtype": [op.facts.dtype if op.facts else None for op in ops],
-            "bucket": None,
             "flags": [op.flags for op in ops],
-            "sequence": None,
         },
-        schema=ROWS,
     )
 
 

@@ -13,7 +13,7 @@ from zerosim.importers.kineto.facts import Facts, from_metadata, from_shapes, ki
 from zerosim.importers.kineto.marks import unit_of
 from zerosim.importers.kineto.nesting import Nesting, nest
 from zerosim.importers.kineto.steps import step_at
-from zerosim.importers.recording import ROWS, Window
+from zerosim.importers.recording import Window, tabulate
 from zerosim.kinds import COMMUNICATION, PREFIX, Kind
 from zerosim.trace import Flag, Group
 
@@ -111,7 +111,7 @@ def _rows(
     units = [_unit(launch, host) for _, launch in work]
     times = [_times(piece, launch) for piece, launch in work]
     issued = [launch.start if launch else None for _, launch in work]
-    return pl.DataFrame(
+    return tabulate(
         {
             "stream": [_stream(piece, prefix) for piece, _ in work],
             "kind": kinds,
@@ -124,20 +124,16 @@ def _rows(
             "start_ns": [start for start, _, _ in times],
             "end_ns": [end for _, end, _ in times],
             "step": step_at(windows, issued),
-            "micro_batch": None,
             "group": [f.group if f else None for f in facts],
             "elements": [f.elements if f else None for f in facts],
             "nbytes": [f.nbytes if f else None for f in facts],
-            "wire_bytes": None,
             "dtype": [f.dtype if f else None for f in facts],
-            "bucket": None,
             "flags": [
                 flags | (Flag.BEFORE_WINDOW if launch is None and host.launches else 0)
                 for (_, _, flags), (_, launch) in zip(times, work, strict=True)
             ],
             "sequence": [f.sequence if f else None for f in facts],
         },
-        schema=ROWS,
     )
 
 
