@@ -51,6 +51,8 @@ SIZED: Final = tuple(kind for kind in COMMUNICATION if kind is not Kind.BARRIER)
 """Communication that has a size."""
 SAME_SIZE: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.BROADCAST)
 """Collectives whose full tensor has as many elements on every rank."""
+GATHERED: Final = (Kind.ALL_GATHER, Kind.GATHER)
+"""Collectives whose full tensor is what comes out: a rank gives a part of it."""
 MUTUAL: Final = (
     *(Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_REDUCE, Kind.ALL_TO_ALL),
     *(Kind.BARRIER, Kind.COLLECTIVE),

@@ -9,6 +9,7 @@ from typing import Final
 from zerosim.errors import InputError, UnknownNameError
 
 NS_PER_S: Final = 1_000_000_000
+NS_PER_MS: Final = 1_000_000
 NS_PER_US: Final = 1_000
 
 DTYPE_BYTES: Final[dict[str, int]] = {

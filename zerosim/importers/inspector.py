@@ -12,15 +12,13 @@ from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content, first_byte
 from zerosim.importers.counts import count
 from zerosim.importers.json_lines import Faults, plain, read_records, section
-from zerosim.importers.kineto.facts import kind_of
+from zerosim.importers.kineto.facts import PER_RANK, kind_of
 from zerosim.importers.kineto.times import nanoseconds
 from zerosim.importers.operations import Clock, Operation, by_rank, recordings
 from zerosim.importers.recording import Recording
 from zerosim.kinds import Kind
 from zerosim.trace import MAX_RANKS, Flag
 
-_PARTS: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER)
-"""Collectives of which NCCL counts what one rank holds, not the full tensor."""
 _NEAR: Final = Decimal("0.05")
 _LONGEST_NS: Final = 2**47
 _LATEST_NS: Final = 2**62
@@ -108,7 +106,7 @@ def _op(
 def _nbytes(measured: dict[str, Any], prefix: str, kind: Kind, size: int | None) -> int | None:
     """Bytes of the full tensor; the bandwidth beside them says whether they are all, or one rank's."""
     told = count(measured.get(f"{prefix}_msg_size_bytes"))
-    if told is None or kind not in _PARTS:
+    if told is None or kind not in PER_RANK:
         return told
     took, rate = measured.get(f"{prefix}_exec_time_us"), measured.get(f"{prefix}_algobw_gbs")
     if isinstance(took, int | Decimal) and isinstance(rate, int | Decimal):

@@ -11,7 +11,7 @@ from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content, first_byte
 from zerosim.importers.counts import count
 from zerosim.importers.json_lines import Faults, plain, read_records, section
-from zerosim.importers.kineto.facts import Facts, kind_of
+from zerosim.importers.kineto.facts import PER_RANK, Facts, kind_of
 from zerosim.importers.kineto.times import nanoseconds
 from zerosim.importers.operations import Operation, by_rank, recordings
 from zerosim.importers.recording import Recording
@@ -24,7 +24,6 @@ _CHROME: Final = re.compile(
 _LINES: Final = re.compile(rb'"type"\s*:\s*"(?:ProfilerLifecycle|ncclProfile\w+)"')
 _ASYNC: Final = re.compile(rb'"ph"\s*:\s*"[be]"')
 _WORK: Final = ("COLL", "P2P", "ncclProfileColl", "ncclProfileP2p")
-_PARTS: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER)
 _DTYPES: Final = {
     "half": "float16",
     "float": "float32",
@@ -170,9 +169,9 @@ def _ended(reading: _Reading, place: int | None, start: int | None, stop: int) -
 
 
 def _sized(op: Operation, size: int | None) -> Operation:
-    """`op` with the elements and bytes of its full tensor: NCCL counts what one rank holds."""
+    """`op` with the elements and bytes of its full tensor, of a communicator of `size`."""
     elements = op.elements
-    if op.kind in _PARTS:
+    if op.kind in PER_RANK:
         elements = None if elements is None or size is None else count(elements * size)
     nbytes = Facts(op.kind, elements=elements, dtype=op.dtype).nbytes
     return replace(op, size=size, elements=elements, nbytes=nbytes)

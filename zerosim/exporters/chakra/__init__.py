@@ -15,8 +15,9 @@ from zerosim.chakra_schema import OWN, AttributeProto, CommType, GlobalMetadata,
 from zerosim.disk import whole_directory
 from zerosim.exporters.chakra.groups import Numbered, number_groups
 from zerosim.exporters.chakra.waits import waits_of
-from zerosim.kinds import HOST_SIDE, Kind
+from zerosim.kinds import GATHERED, HOST_SIDE, Kind
 from zerosim.trace import Trace
+from zerosim.units import NS_PER_US
 
 _VERSION: Final = b"0.0.4"
 _COLLECTIVES: Final = {
@@ -31,13 +32,11 @@ _COLLECTIVES: Final = {
     Kind.BARRIER: CommType.BARRIER,
 }
 """Messages and collectives of unknown kind have no receiver or type: they are written as computing."""
-_SHARDED: Final = (Kind.ALL_GATHER, Kind.GATHER)
 _TOLD: Final = (
     *("kind", "stream", "unit", "issued_ns", "start_ns", "end_ns", "step", "micro_batch"),
     *("group", "elements", "nbytes", "wire_bytes", "dtype", "bucket", "flags"),
 )
 """Columns that each node bears beside what Chakra has a word for, so that it can be read again."""
-_US: Final = 1000
 
 
 def write(trace: Trace, path: Path) -> None:
@@ -100,8 +99,8 @@ def _node(
         name=row["name"].encode(),
         type=NodeType.COMM_COLL if kind in _COLLECTIVES else NodeType.COMP,
         data_deps=[j + 1 for j in after],
-        start_time_micros=start // _US,
-        duration_micros=end // _US - start // _US,
+        start_time_micros=start // NS_PER_US,
+        duration_micros=end // NS_PER_US - start // NS_PER_US,
     )
     _say(node, "is_cpu_op", kind in HOST_SIDE)
     if kind in _COLLECTIVES:
@@ -117,7 +116,7 @@ def _say_collective(
 ) -> None:
     """Type, size and group. Chakra's size is what one rank gives: of an all-gather, its shard."""
     nbytes = row["nbytes"]
-    if nbytes is not None and kind in _SHARDED:
+    if nbytes is not None and kind in GATHERED:
         nbytes = -(-nbytes // groups.sizes.get(row["group"], 1))
     _say(node, "comm_type", int(_COLLECTIVES[kind]))
     _say(node, "comm_size", nbytes)

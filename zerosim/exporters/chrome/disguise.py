@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from zerosim.kinds import COMMUNICATION, HOST_SIDE, MEMORY, Kind
+from zerosim.kinds import COMMUNICATION, GATHERED, HOST_SIDE, MEMORY, Kind
 from zerosim.trace import Group
 
 _KERNELS: Final = {
@@ -88,7 +88,7 @@ def _sizes(kind: Kind, elements: int | None, group: Group | None) -> dict[str, i
     if elements is None:
         return {}
     full, part = elements, elements // group.size if group and group.size else None
-    given = part if kind in (Kind.ALL_GATHER, Kind.GATHER) else full
+    given = part if kind in GATHERED else full
     received = part if kind in (Kind.REDUCE_SCATTER, Kind.SCATTER) else full
     sizes = {"In msg nelems": given, "Out msg nelems": received}
     return {key: size for key, size in sizes.items() if size is not None}

@@ -13,7 +13,7 @@ from zerosim.importers.chakra.nodes import ChakraNode
 from zerosim.importers.counts import count
 from zerosim.importers.kineto.facts import kind_of
 from zerosim.importers.recording import ROWS
-from zerosim.kinds import COMMUNICATION, Kind
+from zerosim.kinds import COMMUNICATION, GATHERED, Kind
 from zerosim.trace import Flag
 
 COMM_KINDS: Final = {
@@ -28,8 +28,6 @@ COMM_KINDS: Final = {
     CommType.REDUCE_SCATTER_BLOCK: Kind.REDUCE_SCATTER,
     CommType.BARRIER: Kind.BARRIER,
 }
-SHARDED: Final = (Kind.ALL_GATHER, Kind.GATHER)
-"""Chakra counts what a rank gives, so that the full tensor of these is as many times larger as there are ranks."""
 _P2P: Final = {NodeType.COMM_SEND: "send", NodeType.COMM_RECV: "recv"}
 _MEMORY: Final = (NodeType.MEM_LOAD, NodeType.MEM_STORE)
 _HOST: Final = (NodeType.STORAGE, NodeType.BATCH, NodeType.CHECKPOINT)
@@ -98,7 +96,7 @@ def _row(
     group = facts.get("pg_name")
     group = group if communicates and isinstance(group, str) and group else None
     nbytes = count(facts.get("comm_size" if communicates else "tensor_size"))
-    if kind in SHARDED and nbytes is not None:
+    if kind in GATHERED and nbytes is not None:  # Chakra counts what a rank gives
         nbytes *= (sizes.get(group) if group is not None else world) or 1
     silent = start == end and (communicates or layout.inferred or not node.start_us)
     return {
@@ -116,7 +114,7 @@ def _row(
 def shards_unknown(nodes: Sequence[ChakraNode], sizes: Mapping[str, int], world: int | None) -> int:
     """How many all-gathers there are of which nobody says among how many ranks."""
     return sum(
-        _kind(node) in SHARDED
+        _kind(node) in GATHERED
         and f"{OWN}start_ns" not in node.facts
         and not (sizes.get(name) if (name := node.facts.get("pg_name")) else world)
         for node in nodes

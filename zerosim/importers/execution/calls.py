@@ -12,13 +12,12 @@ from zerosim.importers.execution import linked
 from zerosim.importers.execution.nodes import Node, dtype, elements
 from zerosim.importers.kineto.facts import Facts, dtype_of, kind_of
 from zerosim.importers.kineto.marks import unit_of
-from zerosim.kinds import Kind
+from zerosim.kinds import GATHERED, Kind
 
 COMMS: Final = "record_param_comms"
 _CALL: Final = "c10d::"
 _STEP: Final = "ProfilerStep#"
 _INPUT_IS_SECOND: Final = (Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.SCATTER)
-_OUTPUT_IS_FULL: Final = (Kind.ALL_GATHER, Kind.GATHER)
 _MOST_DIGITS: Final = 9
 
 
@@ -181,10 +180,10 @@ def _sequence(attribute: object, before: Sequence[Any]) -> int | None:
 def _noted_elements(node: Node, kind: Kind) -> int | None:
     if kind is Kind.BARRIER:
         return None
-    full = "out_msg_nelems" if kind in _OUTPUT_IS_FULL else "in_msg_nelems"
+    full = "out_msg_nelems" if kind in GATHERED else "in_msg_nelems"
     if full in node.attrs:
         return count(node.attrs[full])
-    values = node.outputs if kind in _OUTPUT_IS_FULL else node.inputs
+    values = node.outputs if kind in GATHERED else node.inputs
     return elements(values[0]) if values else None
 
 

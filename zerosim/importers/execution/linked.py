@@ -8,8 +8,8 @@ from typing import Final
 from zerosim.importers.execution.nodes import Node
 from zerosim.importers.kineto.facts import Facts, kind_of
 from zerosim.kinds import Kind
+from zerosim.units import NS_PER_US
 
-_NS_PER_US: Final = 1000
 _LIBRARIES: Final = ("nccl", "rccl")
 _MEMORY: Final = ("memcpy", "memset")
 _LONGEST_STREAM: Final = 20
@@ -57,4 +57,4 @@ def _ns(value: object) -> int | None:
         return None
     if not isfinite(value) or not 0 <= value < 2**52:
         return None
-    return round(value * _NS_PER_US)
+    return round(value * NS_PER_US)

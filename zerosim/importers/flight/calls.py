@@ -10,14 +10,12 @@ from typing import Any, Final
 
 from zerosim.importers.counts import count_in_text, elements_of, total
 from zerosim.importers.kineto.facts import Facts, dtype_of, kind_of
-from zerosim.kinds import Kind
+from zerosim.kinds import GATHERED, Kind
 from zerosim.trace import Flag
-from zerosim.units import DTYPE_BYTES
+from zerosim.units import DTYPE_BYTES, NS_PER_MS
 
-_NS_PER_MS: Final = 1_000_000
 _LONGEST_TEXT: Final = 256
 _MOST_TENSORS: Final = 4096
-_OUTPUT_IS_FULL: Final = (Kind.ALL_GATHER, Kind.GATHER)
 _NOTHING: Final[tuple[None, None, None]] = (None, None, None)
 
 
@@ -140,7 +138,7 @@ def _times(entry: dict[str, Any], created: int) -> tuple[int, int, Flag]:
         return created, created, Flag.UNTIMED
     if not isfinite(duration) or not 0 <= duration < 2**32:
         return created, created, Flag.UNTIMED
-    length = round(duration * _NS_PER_MS)
+    length = round(duration * NS_PER_MS)
     seen = count_in_text(entry.get("time_discovered_completed_ns")) or 0
     start = max(created, seen - length)
     return start, start + length, Flag(0)
@@ -152,7 +150,7 @@ def _size(
     """Elements, bytes and dtype of the full tensor."""
     if kind is Kind.BARRIER:
         return _NOTHING
-    side = "output" if kind in _OUTPUT_IS_FULL or "recv" in name else "input"
+    side = "output" if kind in GATHERED or "recv" in name else "input"
     sizes, dtypes = entry.get(f"{side}_sizes"), entry.get(f"{side}_dtypes")
     if not isinstance(sizes, list | tuple) or not 0 < len(sizes) <= _MOST_TENSORS:
         return _NOTHING

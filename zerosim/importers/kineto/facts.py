@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from zerosim.importers.counts import count, elements_of, total
-from zerosim.kinds import Kind
+from zerosim.kinds import GATHERED, Kind
 from zerosim.trace import MAX_RANKS
 from zerosim.units import DTYPE_BYTES
 
@@ -45,7 +45,8 @@ _DTYPES: Final = {
     "signedchar": "int8",
     "bool": "bool",
 }
-_FULL_IS_OUTPUT: Final = (Kind.ALL_GATHER, Kind.GATHER)
+PER_RANK: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER)
+"""Collectives of which NCCL counts what one rank holds, not the full tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def from_metadata(args: dict[str, Any]) -> Facts | None:
 def from_shapes(kind: Kind, args: dict[str, Any], group_size: int | None) -> Facts:
     """The facts of a mark `nccl:…` that names the input tensors by `Input Dims` and `Input type`."""
     elements = count_elements(args.get("Input Dims"))
-    if kind in _FULL_IS_OUTPUT:
+    if kind in GATHERED:
         elements = None if elements is None or group_size is None else count(elements * group_size)
     types = args.get("Input type")
     first = types[0] if isinstance(types, list) and types else None
@@ -137,7 +138,7 @@ def ranks_of(text: object) -> tuple[int, ...] | None:
 
 def _elements(kind: Kind, given: object, received: object) -> int | None:
     sizes = (count(given), count(received))
-    full = sizes[1] if kind in _FULL_IS_OUTPUT else sizes[0]
+    full = sizes[1] if kind in GATHERED else sizes[0]
     if kind is Kind.P2P and not full:
         full = sizes[1]
     return None if kind is Kind.BARRIER else full

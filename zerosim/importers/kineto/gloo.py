@@ -11,11 +11,11 @@ import polars as pl
 
 from zerosim.importers.kineto.events import Events, Slice
 from zerosim.importers.kineto.facts import Facts, count_elements, dtype_of, kind_of
-from zerosim.importers.kineto.marks import phases, unit_of
+from zerosim.importers.kineto.marks import name_of, phases, unit_of
 from zerosim.importers.kineto.nesting import Nesting, nest
 from zerosim.importers.kineto.steps import step_at
 from zerosim.importers.recording import Window, tabulate
-from zerosim.kinds import PREFIX, Kind
+from zerosim.kinds import Kind
 from zerosim.trace import Flag, Group
 
 _MARK: Final = "gloo:"
@@ -115,7 +115,7 @@ def _transfer(
     facts = _facts(mark, call, group)
     around = fsdp.innermost(call.thread, call.start) if call else None
     unit = unit_of(around.name) if around else None
-    name = f"{PREFIX[facts.kind]}{unit}" if unit and facts.kind in PREFIX else mark.name
+    name = name_of(facts.kind, unit, mark.name)
     flags = mark.flags | (Flag.BEFORE_WINDOW if call is None and known else 0)
     issued = call.start if call else None
     return _Op(stream, facts.kind, name, unit, issued, mark.start, mark.end, flags, facts)

@@ -10,11 +10,11 @@ import polars as pl
 
 from zerosim.importers.kineto.events import Events, Slice
 from zerosim.importers.kineto.facts import Facts, from_metadata, from_shapes, kind_of
-from zerosim.importers.kineto.marks import unit_of
+from zerosim.importers.kineto.marks import name_of, unit_of
 from zerosim.importers.kineto.nesting import Nesting, nest
 from zerosim.importers.kineto.steps import step_at
 from zerosim.importers.recording import Window, tabulate
-from zerosim.kinds import COMMUNICATION, PREFIX, Kind
+from zerosim.kinds import Kind
 from zerosim.trace import Flag, Group
 
 _UNFINISHED: Final = int(Flag.UNFINISHED)
@@ -116,7 +116,7 @@ def _rows(
             "stream": [_stream(piece, prefix) for piece, _ in work],
             "kind": kinds,
             "name": [
-                _name(piece, kind, unit)
+                name_of(kind, unit, piece.name)
                 for (piece, _), kind, unit in zip(work, kinds, units, strict=True)
             ],
             "unit": units,
@@ -181,12 +181,6 @@ def _marked(launch: Slice | None, host: _Host) -> Facts | None:
 def _unit(launch: Slice | None, host: _Host) -> str | None:
     mark = host.fsdp.innermost(launch.thread, launch.start) if launch else None
     return unit_of(mark.name) if mark else None
-
-
-def _name(piece: Slice, kind: Kind, unit: str | None) -> str:
-    return (
-        f"{PREFIX[kind]}{unit}" if unit and kind in COMMUNICATION and kind in PREFIX else piece.name
-    )
 
 
 def _times(piece: Slice, launch: Slice | None) -> tuple[int, int, int]:

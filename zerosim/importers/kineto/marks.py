@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from zerosim.importers.kineto.events import Slice
+from zerosim.kinds import COMMUNICATION, PREFIX, Kind
 
 ROOT: Final = "root"
 """The unit of FSDP's outermost module, whose own name is empty."""
@@ -19,6 +20,11 @@ def unit_of(name: str) -> str | None:
     """`blocks.0` of `FSDP::all_gather (blocks.0)`; None if `name` is no FSDP mark."""
     match = _UNIT.match(name)
     return (match["unit"] or ROOT) if match else None
+
+
+def name_of(kind: Kind, unit: str | None, name: str) -> str:
+    """What an op is called: `AG` and its unit where both are known (`AGblocks.0`), else its own `name`."""
+    return f"{PREFIX[kind]}{unit}" if unit and kind in COMMUNICATION and kind in PREFIX else name
 
 
 def phases(marks: Iterable[Slice], begin: str, end: str) -> Iterator[Slice]:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from zerosim.importers.counts import count
 from zerosim.importers.kineto.events import Slice, Thread
-from zerosim.importers.kineto.facts import kind_of
+from zerosim.importers.kineto.facts import PER_RANK, kind_of
 from zerosim.importers.nsys.database import Database
 from zerosim.kinds import Kind
 from zerosim.trace import MAX_RANKS, Group
@@ -26,7 +26,6 @@ _FIELDS: Final = {
     "Rank": struct.Struct("<i"),
 }
 _GROUP_END: Final = "ncclGroupEnd"
-_PARTS: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER)
 
 Schemas = Mapping[tuple[int, int], Mapping[str, int]]
 """Offsets of known fields, by domain and schema."""
@@ -71,8 +70,7 @@ class Calls:
         if group is None or kind_of(call.name) is not kind:
             return None
         name = f"{group:#x}"
-        if kind in _PARTS and told is not None:
-            # NCCL counts what one rank holds.
+        if kind in PER_RANK and told is not None:
             told = told * self.groups[name].size if name in self.groups else None
         return Sizes(name, count(told))
 

@@ -12,13 +12,13 @@ import polars as pl
 
 from zerosim.importers.kineto.events import STEP, Slice, Thread
 from zerosim.importers.kineto.facts import kind_of
-from zerosim.importers.kineto.marks import unit_of
+from zerosim.importers.kineto.marks import name_of, unit_of
 from zerosim.importers.kineto.nesting import Nesting, nest
 from zerosim.importers.kineto.steps import step_at, step_windows
 from zerosim.importers.nsys.payload import Calls, Sizes, sort_calls
 from zerosim.importers.nsys.tables import COPIES, FILLS, STEPS
 from zerosim.importers.recording import ROWS, Window
-from zerosim.kinds import COMMUNICATION, PREFIX, Kind
+from zerosim.kinds import COMMUNICATION, Kind
 from zerosim.trace import Flag
 
 _PROFILER: Final = STEP.removesuffix("#").lower()
@@ -62,7 +62,7 @@ def spans_of(work: pl.DataFrame, marks: Marks, *, with_launches: bool) -> pl.Dat
     before = pl.col("issued_ns").is_null() & pl.lit(with_launches)
     made = work.with_columns(
         pl.format("{}stream {}", device, "stream").alias("stream"),
-        pl.Series("name", [_name(*row) for row in named], dtype=pl.String),
+        pl.Series("name", [name_of(*row) for row in named], dtype=pl.String),
         pl.Series("kind", kinds, dtype=ROWS["kind"]),
         pl.Series("unit", units, dtype=pl.String),
         pl.Series("nbytes", bytes_of, dtype=pl.Int64),
@@ -95,10 +95,6 @@ def _sizes(marks: Marks, kind: Kind, call: _Call) -> Sizes | None:
 def _unit(marks: Marks, call: _Call) -> str | None:
     mark = marks.units.innermost(*call) if call else None
     return unit_of(mark.name) if mark else None
-
-
-def _name(kind: Kind, unit: str | None, name: str) -> str:
-    return f"{PREFIX[kind]}{unit}" if unit and kind in COMMUNICATION and kind in PREFIX else name
 
 
 def _steps(marks: Iterable[Slice]) -> tuple[Window, ...]:
