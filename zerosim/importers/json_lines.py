@@ -25,7 +25,7 @@ _BARE: Final = re.compile(
 _DEEP: Final = "is nested too deeply: it is no log"
 
 
-@dataclass
+@dataclass(slots=True)
 class Faults:
     """How many `records` were read, and of these `repaired`; left out: `skipped`, `lost` (the cut end)."""
 

@@ -11,7 +11,7 @@ from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content, first_byte
 from zerosim.importers.counts import count
 from zerosim.importers.json_lines import Faults, plain, read_records, section
-from zerosim.importers.kineto.facts import PER_RANK, Facts, kind_of
+from zerosim.importers.kineto.facts import PER_RANK, Facts, dtype_of, kind_of
 from zerosim.importers.kineto.times import nanoseconds
 from zerosim.importers.operations import Operation, by_rank, recordings
 from zerosim.importers.recording import Recording
@@ -24,22 +24,13 @@ _CHROME: Final = re.compile(
 _LINES: Final = re.compile(rb'"type"\s*:\s*"(?:ProfilerLifecycle|ncclProfile\w+)"')
 _ASYNC: Final = re.compile(rb'"ph"\s*:\s*"[be]"')
 _WORK: Final = ("COLL", "P2P", "ncclProfileColl", "ncclProfileP2p")
-_DTYPES: Final = {
-    "half": "float16",
-    "float": "float32",
-    "double": "float64",
-    "char": "int8",
-    "int": "int32",
-    "float8e4m3": "float8_e4m3fn",
-    "float8e5m2": "float8_e5m2",
-}
 _UNKNOWN: Final = (
     "NCCL's profiler plugins tell nothing of what was computed beside",
     "NCCL's profiler plugins count from a start of each process's own: processes cannot be compared",
 )
 
 
-@dataclass
+@dataclass(slots=True)
 class _Reading:
     """What is known while a log is read: sizes of communicators, operations by address or id."""
 
@@ -89,12 +80,10 @@ def _chrome(reading: _Reading, event: dict[str, Any]) -> None:
                 name=plain(event.get("name", "operation")),
                 group=plain(args.get("CommHash", "")),
                 moment=moment,
-                facts=(
-                    args.get("Rank"),
-                    args.get("SeqNum"),
-                    args.get("Count"),
-                    args.get("Datatype"),
-                ),
+                rank=args.get("Rank"),
+                sequence=args.get("SeqNum"),
+                elements=args.get("Count"),
+                dtype=args.get("Datatype"),
             )
         )
     elif event.get("ph") == "e":
@@ -120,12 +109,10 @@ def _line(reading: _Reading, record: dict[str, Any]) -> None:
             name=plain(details.get("func", "operation")),
             group=group,
             moment=start,
-            facts=(
-                record.get("rank"),
-                details.get("seq"),
-                details.get("count"),
-                details.get("dtype"),
-            ),
+            rank=record.get("rank"),
+            sequence=details.get("seq"),
+            elements=details.get("count"),
+            dtype=details.get("dtype"),
         )
         reading.operations.append(replace(operation, issued_ns=reading.calls.get(parent)))
     elif sort == "ncclProfileKernelCh" and stop is not None:
@@ -133,10 +120,17 @@ def _line(reading: _Reading, record: dict[str, Any]) -> None:
 
 
 def _begun(
-    process: str, name: str, group: str, moment: int, facts: tuple[object, ...]
+    *,
+    process: str,
+    name: str,
+    group: str,
+    moment: int,
+    rank: object,
+    sequence: object,
+    elements: object,
+    dtype: object,
 ) -> Operation:
     """An operation that has not run yet as far as is known; `elements` as NCCL counts them."""
-    rank, sequence, elements, dtype = facts
     kind = kind_of(name)
     return Operation(
         process=("", process),
@@ -178,7 +172,4 @@ def _sized(op: Operation, size: int | None) -> Operation:
 
 
 def _dtype(name: object) -> str | None:
-    if not isinstance(name, str) or not name:
-        return None
-    short = plain(name).removeprefix("nccl").lower()
-    return _DTYPES.get(short, short)
+    return dtype_of(plain(name).removeprefix("nccl").lower()) if isinstance(name, str) else None

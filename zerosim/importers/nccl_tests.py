@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
-from zerosim.importers.kineto.facts import kind_of
+from zerosim.importers.kineto.facts import dtype_of, kind_of
 from zerosim.importers.recording import Recording
 from zerosim.importers.untimed import one_after_another
 from zerosim.kinds import Kind
@@ -21,13 +21,6 @@ _PROGRAM: Final = re.compile(r"\b([a-z_]{2,30})_perf\b")
 _ROW: Final = re.compile(r"^\s*(\d{1,18})\s+(\d{1,18})\s+([a-z][a-z0-9_]{1,20})\s+(\S.*)$")
 _DECIMAL: Final = re.compile(r"\d\.\d")
 _NUMBER: Final = re.compile(r"\d{1,12}(?:\.\d{1,12})?")
-_DTYPES: Final = {
-    "float": "float32",
-    "half": "float16",
-    "double": "float64",
-    "char": "int8",
-    "int": "int32",
-}
 _SIDES: Final = ((0, "out of place"), (4, "in place"))
 _WHOLE: Final = (3, 4, 8)
 """Cells from the time on: time, algbw, busbw, error; the same in place."""
@@ -94,8 +87,8 @@ def _sides(found: re.Match[str], cells: list[str]) -> list[_Row]:
         numbers = [cell for cell in cells[at : at + 3] if _NUMBER.fullmatch(cell)]
         if len(numbers) == 3:  # noqa: PLR2004 - time, algbw, busbw
             took, algbw, busbw = map(float, numbers)
-            dtype = _DTYPES.get(found[3], found[3])
-            width, nbytes = DTYPE_BYTES.get(dtype), int(found[1])
+            dtype, nbytes = dtype_of(found[3]), int(found[1])
+            width = DTYPE_BYTES.get(dtype or "")
             row = {
                 "stream": side,
                 "name": f"{nbytes} B {side}",

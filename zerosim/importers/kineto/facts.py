@@ -44,7 +44,10 @@ _DTYPES: Final = {
     "char": "int8",
     "signedchar": "int8",
     "bool": "bool",
+    "float8e4m3": "float8_e4m3fn",
+    "float8e5m2": "float8_e5m2",
 }
+"""By the names of C++, of c10 and of NCCL."""
 PER_RANK: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER)
 """Collectives of which NCCL counts what one rank holds, not the full tensor."""
 
@@ -78,7 +81,7 @@ def kind_of(name: str) -> Kind:
 
 
 def dtype_of(name: object) -> str | None:
-    """The name torch gives a dtype that a profiler wrote as `BFloat16`, `c10::Half` or `long int`."""
+    """The name torch gives a dtype that others wrote as `BFloat16`, `c10::Half`, `long int`, `char`."""
     if not isinstance(name, str) or not name:
         return None
     plain = name.removeprefix("c10::").lower().replace(" ", "")

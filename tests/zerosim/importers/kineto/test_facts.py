@@ -54,6 +54,7 @@ def test_names_tell_the_kind(name: str, kind: Kind) -> None:
         ("c10::BFloat16", "bfloat16"),
         ("Float", "float32"),
         ("float", "float32"),
+        ("float8e4m3", "float8_e4m3fn"),
         ("c10::Half", "float16"),
         ("double", "float64"),
         ("long int", "int64"),
