@@ -194,7 +194,12 @@ def _history(events: pl.DataFrame) -> pl.DataFrame:
     if not events.height:
         return pl.DataFrame(schema=ROWS)
     start, end = events["time_ns"][0], events["time_ns"][-1]
-    what = {"stream": ["host"], "kind": [Kind.HOST], "name": ["memory history"], "flags": [0]}
+    what: dict[str, list[Any]] = {
+        "stream": ["host"],
+        "kind": [Kind.HOST],
+        "name": ["memory history"],
+        "flags": [0],
+    }
     return tabulate({**what, "issued_ns": [start], "start_ns": [start], "end_ns": [end]})
 
 

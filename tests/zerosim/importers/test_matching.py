@@ -15,7 +15,7 @@ Row = tuple[int, str, int, int, int]
 
 def spans(*rows: Row, **columns: list[Any]) -> pl.DataFrame:
     """Rows (rank, kind, elements, start, end) of group `0`."""
-    told = {"flags": [0] * len(rows), "group": ["0"] * len(rows), **columns}
+    told: dict[str, list[Any]] = {"flags": [0] * len(rows), "group": ["0"] * len(rows), **columns}
     frame = tabulate(
         {
             "stream": ["comm"] * len(rows),
