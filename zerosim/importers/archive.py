@@ -49,8 +49,9 @@ _FAULTS: Final = (
 
 @dataclass(slots=True)
 class Allowance:
-    """What an archive, with those in it, may still come to; and what was left out of it, and why."""
+    """What an archive, with those in it, may still come to, of `most` bytes; what was left out, and why."""
 
+    most: int
     nbytes: int
     members: int
     notes: list[str]
@@ -66,7 +67,8 @@ def unfold(content: Content, notes: list[str]) -> Iterator[Content]:
         yield content
         return
     size = content.file.stat().st_size if content.file else len(content.whole)
-    allowance = Allowance(unfolding_limit(size, MAX_UNPACKED), MAX_MEMBERS, notes)
+    most = unfolding_limit(size, MAX_UNPACKED)
+    allowance = Allowance(most, most, MAX_MEMBERS, notes)
     yield from _members(content, allowance, 1)
 
 
@@ -118,7 +120,7 @@ def _opened(content: Content, allowance: Allowance) -> Iterator[_Careful]:
             yield _Careful(file)
             return
         with tempfile.TemporaryFile(buffering=0) as unzipped:
-            _unzip(content.path, file, unzipped, allowance.nbytes)
+            _unzip(content.path, file, unzipped, allowance.most)
             yield _Careful(unzipped)
 
 
@@ -216,7 +218,7 @@ def _count(path: Path, allowance: Allowance) -> None:
     if allowance.members < 0:
         raise TraceFileError(f"'{path}' has over {MAX_MEMBERS} members: give those of one run")
     if allowance.nbytes <= 0:
-        raise _too_big(path, 0)
+        raise _too_big(path, allowance.most)
 
 
 def _is_hidden(name: str) -> bool:

@@ -71,7 +71,11 @@ def _of_steps(trace: Trace, steps: tuple[int, int]) -> Trace:
     windows = tuple(w for w in trace.meta.steps if first <= w.step <= last)
     if not windows:
         found = sorted({w.step for w in trace.meta.steps})
-        known = f"they are {found[0]} to {found[-1]}" if found else "the files mark none"
+        known = (
+            f"they are {found[0]} to {found[-1]}"
+            if found
+            else "the files mark none, import without --steps"
+        )
         raise TraceFileError(f"no steps {first} to {last}: {known}")
     begin = {w.rank: min(v.start_ns for v in windows if v.rank == w.rank) for w in windows}
     end = {w.rank: max(v.end_ns for v in windows if v.rank == w.rank) for w in windows}

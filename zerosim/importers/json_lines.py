@@ -22,7 +22,7 @@ _BARE: Final = re.compile(
     r'"(?:[^"\\]|\\.)*"|(?<=[:\[,\s])(?!(?:true|false|null)\b)[A-Za-z_]\w*(?=\s*[,}\]])'
 )
 """Words that older plugins of NCCL write without quotes."""
-_DEEP: Final = "is nested too deeply: it is no log"
+_DEEP: Final = "is nested too deeply for a log: record it again"
 
 
 @dataclass(slots=True)

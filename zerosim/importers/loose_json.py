@@ -88,7 +88,9 @@ def _tolerant(
     try:
         document = decoder.decode(text)
     except RecursionError:
-        raise TraceFileError(f"'{content.path}' is nested too deeply: it is no trace") from None
+        raise TraceFileError(
+            f"'{content.path}' is nested too deeply for a trace: export it again"
+        ) from None
     except ValueError as error:
         reader = _EventReader(
             content, replace(told, text=text), decoder, salvage=salvage, kept=kept

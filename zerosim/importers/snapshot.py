@@ -66,7 +66,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     if not isinstance(traces, list) or not isinstance(segments, list):
         raise TraceFileError(f"'{content.path}' has no segments or traces: give a memory snapshot")
     if len(traces) > _MOST_DEVICES:
-        raise TraceFileError(f"'{content.path}' has {len(traces)} devices: it is no snapshot")
+        raise TraceFileError(f"'{content.path}' has {len(traces)} devices: give a memory snapshot")
     used = [device for device, trace in enumerate(traces) if isinstance(trace, list) and trace]
     return tuple(
         _recording(content, device, traces[device] if traces else [], segments)
@@ -186,7 +186,9 @@ def _changes() -> pl.DataFrame:
 
 def _check(content: Content, nbytes: float) -> None:
     if nbytes >= _MOST_HELD:
-        raise TraceFileError(f"'{content.path}' holds sizes that no device has: it is damaged")
+        raise TraceFileError(
+            f"'{content.path}' holds sizes that no device has: take the snapshot again"
+        )
 
 
 def _history(events: pl.DataFrame) -> pl.DataFrame:

@@ -180,7 +180,7 @@ def test_a_bomb_in_a_zip_is_refused(tmp_path: Path) -> None:
 
 def test_a_bomb_of_many_members_is_refused(tmp_path: Path) -> None:
     path = zipped(tmp_path / "x", {f"{i}.json": b" " * 2**25 for i in range(3)})
-    with pytest.raises(TraceFileError, match=r"holds more than 0 bytes|unfolds to more than"):
+    with pytest.raises(TraceFileError, match="x' unfolds to more than 67108864 bytes: give the"):
         read([path])
 
 

@@ -157,7 +157,7 @@ def _header(payload: memoryview) -> dict[str, Any] | None:
 def _end_early(found: ChakraFile, content: Content, at: int, choice: Choice) -> None:
     if not choice.salvage:
         raise TraceFileError(
-            f"'{content.path}' ends inside a node at byte {at}: copy it again, or salvage what is whole"
+            f"'{content.path}' ends inside a node at byte {at}: copy it again, or keep the whole nodes by --salvage"
         )
     found.lost += 1
     found.places.append(Place(content.path.name, at, "the file ends inside this node"))

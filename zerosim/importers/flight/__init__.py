@@ -51,7 +51,9 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
             f"'{content.path}' has no list of entries: give a flight recorder dump"
         )
     if len(entries) > _MOST_ENTRIES:
-        raise TraceFileError(f"'{content.path}' has over {_MOST_ENTRIES} entries: it is no dump")
+        raise TraceFileError(
+            f"'{content.path}' has over {_MOST_ENTRIES} entries: give a flight recorder dump"
+        )
     calls, lost = read_calls(entries, heads.completed(dump))
     groups = heads.groups(dump, [call.group for call in calls])
     rank = heads.rank_of(content.path.name, groups)
