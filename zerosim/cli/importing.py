@@ -22,6 +22,7 @@ from zerosim.cli.wanted import kinds_of, ranks_of, steps_of, window_of
 from zerosim.importers import Watch, read
 from zerosim.importers.choice import Choice
 from zerosim.store import check_place, run_path, save_run
+from zerosim.trace import MAX_RANKS
 
 Files = Annotated[
     list[Path],
@@ -40,7 +41,9 @@ Salvage = Annotated[
 ]
 Rank = Annotated[
     int | None,
-    typer.Option("--rank", min=0, max=2**24, help="Whose file it is, where it does not say."),
+    typer.Option(
+        "--rank", min=0, max=MAX_RANKS - 1, help="Whose file it is, where it does not say."
+    ),
 ]
 Ranks = Annotated[
     str | None, typer.Option("--ranks", metavar="0-3,7", help="Load these ranks alone.")
@@ -57,8 +60,6 @@ Window = Annotated[
 Only = Annotated[
     str | None, typer.Option("--only", metavar="KIND,…", help="Load spans of these kinds alone.")
 ]
-
-
 Align = Annotated[
     bool,
     typer.Option("--align-clocks", help="Move the ranks' clocks to where collectives end."),
@@ -89,9 +90,9 @@ def import_(
     The format is told by content. A report on the quality of the files comes before any figure.
     """
     choice = Choice(
-        strict,
-        salvage,
-        rank,
+        strict=strict,
+        salvage=salvage,
+        rank=rank,
         ranks=ranks_of(ranks),
         steps=steps_of(steps),
         window=window_of(window),

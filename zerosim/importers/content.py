@@ -41,8 +41,8 @@ class Content:
     is None for what lies nowhere by itself: a member of an archive, a zipped file. Of a big file `raw`
     is the beginning, too, and `stored` the whole.
 
-    Of what is put together of pieces of a file, `cuts` say from which byte of `raw` on how many more
-    bytes of that file, `of`, lie before: (at, more), ascending.
+    Of what is put together of pieces of a file, `origin` is that file, and `cuts` say from which byte
+    of `raw` on how many more of its bytes lie before: (at, more), ascending.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class Content:
     file: Path | None = None
     stored: Stored | None = None
     cuts: tuple[tuple[int, int], ...] = ()
-    of: Source = b""
+    origin: Source = b""
 
     def byte(self, at: int) -> int:
         """The byte of the file at which byte `at` of `raw` lies."""

@@ -37,8 +37,8 @@ def open_all(paths: Sequence[Path], notes: list[str], *, salvage: bool = False) 
     """What lies at `paths`, read when it is its turn; `notes` say what was left out.
 
     A folder stands for all files in and under it (links in it are not followed), an archive for its
-    members, a pattern (`*`, `?`, `**`) for the files that match. `salvage`: a gzip may end early. Raises TraceFileError for a path where
-    nothing is, and for too many files.
+    members, a pattern (`*`, `?`, `**`) for the files that match. `salvage`: a gzip may end early.
+    Raises TraceFileError for a path where nothing is, and for too many files.
     """
     files = _files(paths, notes)
     for done, (path, named) in enumerate(files):

@@ -51,8 +51,8 @@ class Text:
         """The line and column of the file at which the character at `position` lies, from 1."""
         if self.content.cuts:
             byte = self.byte(position)
-            newlines = sum(piece.count(b"\n") for piece in pieces(self.content.of, 0, byte))
-            last = self.content.of[max(0, byte - _LINE_BYTES) : byte]
+            newlines = sum(piece.count(b"\n") for piece in pieces(self.content.origin, 0, byte))
+            last = self.content.origin[max(0, byte - _LINE_BYTES) : byte]
             before = last.rsplit(b"\n", 1)[-1].decode(errors="replace")
             return f"line {newlines + 1}, column {len(before) + 1}"
         newlines = self.text.count("\n", 0, position)

@@ -61,7 +61,7 @@ class Mender:
         if len(self.told) >= MAX_DAMAGED and len(whole) <= HELD_BYTES:
             raise UnsoundError
         parse = parse_exactly if self.exactly else parse_json
-        piece = Content(self.content.path, text, cuts=cuts, of=whole)
+        piece = Content(self.content.path, text, cuts=cuts, origin=whole)
         return parse(piece, salvage=salvage, kept=kept)
 
 

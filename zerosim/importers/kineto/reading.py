@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 from zerosim.errors import TraceFileError
 from zerosim.importers.content import HELD_BYTES, Content, held
 from zerosim.importers.kineto.mending import Mender
-from zerosim.importers.kineto.stream import UnsoundError, unfold
+from zerosim.importers.kineto.stream import UnsoundError, read_batches
 from zerosim.importers.kineto.times import InexactError
 from zerosim.importers.loose_json import Parsed, parse_exactly, parse_json
 from zerosim.quality import MAX_PLACES, Place
@@ -73,7 +73,7 @@ def _batched(mender: Mender, sift: Sift[T]) -> Reading[T]:
 
     whole = mender.content.whole
     mends = mender if len(whole) > WHOLE_BYTES else None
-    header, batches = unfold(whole, exactly=mender.exactly, mends=mends)
+    header, batches = read_batches(whole, exactly=mender.exactly, mends=mends)
     found = sift(header, chain.from_iterable(sized(batches)))
     told = mender.told
     return Reading(

@@ -39,7 +39,7 @@ class Mends(Protocol):
         """The header and the last events, where `kept` events stand from `start` to `end`."""
 
 
-def unfold(
+def read_batches(
     raw: Source, *, exactly: bool = False, mends: Mends | None = None
 ) -> tuple[dict[str, Any], Iterator[list[Any]]]:
     """What `raw` says beside its events, and its events in batches, in order.

@@ -16,7 +16,7 @@ from zerosim.importers import kineto
 from zerosim.importers.choice import ALL
 from zerosim.importers.content import Content, read_content
 from zerosim.importers.kineto import reading, stream
-from zerosim.importers.kineto.stream import UnsoundError, unfold
+from zerosim.importers.kineto.stream import UnsoundError, read_batches
 
 GOLDEN = sorted((Path(__file__).parents[3] / "golden" / "gloo_ddp").iterdir())
 
@@ -29,7 +29,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def events_of(raw: bytes) -> list[Any]:
-    return [event for batch in unfold(raw)[1] for event in batch]
+    return [event for batch in read_batches(raw)[1] for event in batch]
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -43,7 +43,7 @@ def test_a_real_file_gives_the_same_in_batches_and_whole(
     def refuse(_raw: bytes, **_: bool) -> None:
         raise UnsoundError
 
-    monkeypatch.setattr(reading, "unfold", refuse)
+    monkeypatch.setattr(reading, "read_batches", refuse)
     whole = kineto.parse(content, ALL)[0]
     assert batched.spans.equals(whole.spans)
     assert batched.samples.equals(whole.samples)
@@ -75,7 +75,7 @@ def test_whatever_stands_in_events_and_behind_them_they_come_whole_or_not_at_all
     document = {"rank": 3, "traceEvents": events, "INFO": behind}
     raw = json.dumps(document, indent=indent).encode()
     try:
-        header, batches = unfold(raw)
+        header, batches = read_batches(raw)
         read = [event for batch in batches for event in batch]
     except UnsoundError:
         return
@@ -93,7 +93,7 @@ def test_sound_events_are_never_refused_for_what_their_texts_say() -> None:
 @pytest.mark.usefixtures("small_batches")
 def test_what_stands_before_and_behind_the_events_is_the_header() -> None:
     events = [{"ph": "X", "name": str(i)} for i in range(50)]
-    header, _ = unfold(orjson.dumps({"a": 1, "traceEvents": events, "b": [{"c": 2}]}))
+    header, _ = read_batches(orjson.dumps({"a": 1, "traceEvents": events, "b": [{"c": 2}]}))
     assert header == {"a": 1, "b": [{"c": 2}]}
 
 
@@ -101,7 +101,7 @@ def test_batches_end_where_events_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "BATCH_BYTES", 100)
     monkeypatch.setattr(stream, "_TAIL_BYTES", 50)
     events = [{"ph": "X", "name": "a" * 20} for _ in range(10)]
-    sizes = [len(batch) for batch in unfold(orjson.dumps(events))[1]]
+    sizes = [len(batch) for batch in read_batches(orjson.dumps(events))[1]]
     assert sizes == [3, 3, 3, 1]
 
 
@@ -134,7 +134,7 @@ def test_times_of_19_digits_are_read_to_the_nanosecond_in_batches() -> None:
         b'[{"ph": "X", "cat": "kernel", "name": "k", "ts": 1711964646123456.789, "dur": 1.5},'
         b' {"ph": "X", "cat": "kernel", "name": "k", "ts": 1711964646123457, "dur": 2}]'
     )
-    assert unfold(raw, exactly=True)[1].__next__()[0]["ts"] == "1711964646123456.789"
+    assert read_batches(raw, exactly=True)[1].__next__()[0]["ts"] == "1711964646123456.789"
     spans = kineto.parse(Content(Path("t.json"), raw), ALL)[0].spans
     assert spans["start_ns"].to_list() == [1_711_964_646_123_456_789, 1_711_964_646_123_457_000]
     assert spans["end_ns"].to_list() == [1_711_964_646_123_458_289, 1_711_964_646_123_459_000]
