@@ -155,6 +155,13 @@ def run_path(library: Path, name: str) -> Path:
     return library / name
 
 
+def free_name(library: Path, name: str) -> str:
+    """`name`, or with a number behind it where the library has something of that name."""
+    taken = {path.name for path in library.iterdir()} if library.is_dir() else set()
+    numbered = (f"{name}-{n}" for n in range(2, len(taken) + 3))
+    return name if name not in taken else next(n for n in numbered if n not in taken)
+
+
 def find_run(library: Path, run_id: str) -> Path:
     """The directory of a run that is in the library. Raises RunError."""
     path = run_path(library, run_id)

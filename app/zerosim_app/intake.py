@@ -12,7 +12,7 @@ from zerosim.errors import InputError
 from zerosim.importers import read
 from zerosim.importers.choice import ALL, Choice
 from zerosim.scenario import Scenario, run
-from zerosim.store import save_run
+from zerosim.store import free_name, save_run
 from zerosim.trace import Trace
 from zerosim_app.jobs import Report
 from zerosim_app.uploads import Announced, Upload, Uploads
@@ -39,7 +39,7 @@ def import_upload(
     """
     with uploads.taken(upload_id) as upload:
         report(f"reading {', '.join(file.name for file in upload.files[:3])}")
-        run_id = _free_name(library, safe_name(name or _called(upload.files)))
+        run_id = free_name(library, safe_name(name or _called(upload.files)))
         try:
             trace = read(
                 _given(upload),
@@ -57,7 +57,7 @@ def import_upload(
 
 def keep(scenario: Scenario, name: str, library: Path) -> str:
     """Simulate a scenario and store the run under `name` (else its own); returns the run's id."""
-    run_id = _free_name(library, safe_name(name or scenario.name))
+    run_id = free_name(library, safe_name(name or scenario.name))
     save_run(_named(run(scenario), run_id), library / run_id)
     return run_id
 
@@ -96,9 +96,3 @@ def _as_dropped(sentence: str, upload: Upload) -> str:
 
 def _named(trace: Trace, name: str) -> Trace:
     return replace(trace, meta=replace(trace.meta, name=name))
-
-
-def _free_name(library: Path, name: str) -> str:
-    taken = {path.name for path in library.iterdir()} if library.is_dir() else set()
-    numbered = (f"{name}-{n}" for n in range(2, len(taken) + 3))
-    return name if name not in taken else next(n for n in numbered if n not in taken)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from zerosim.units import format_ns
 
 _SHOWN: Final = 5
 """Odd places that are told; JSON has more."""
+_ALIKE: Final = 3
+"""So many warnings that differ by file and number alone are told as one; JSON has them all."""
+_DIFFERS: Final = re.compile(r"^'[^']*'|\d[\d,]*")
 
 
 def report_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Name and value of each line."""
     counts = ", ".join(f"{report[name]:,} {name}" for name in ("repaired", "skipped", "lost"))
-    collectives = report["collectives"]
-    sized = f"{collectives['sized']:,} of known size, {collectives['unsized']:,} of unknown"
     rows = [
         ("events", f"{report['events']:,} read, {counts}"),
         ("ranks", _ranks(report["ranks_present"], report["ranks_missing"])),
         ("steps", _ranges(report["steps"]) or "none marked"),
-        ("collectives", sized),
+        ("collectives", _sized(**report["collectives"])),
         ("before the recording", f"{report['before_window']:,} ops launched"),
         ("clock", _clock(report["clock"], report["ranks_present"])),
     ]
@@ -28,18 +30,20 @@ def report_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows += [("odd", _place(place)) for place in places[:_SHOWN]]
     rows += [("odd", f"… and {len(places) - _SHOWN} more places")] if len(places) > _SHOWN else []
     rows += [("unknown", text) for text in report["unknown"]]
-    return rows + [("warning", text) for text in report["warnings"]]
+    return rows + [("warning", text) for text in _gathered(report["warnings"])]
 
 
 def _ranks(present: Sequence[Sequence[int]], missing: Sequence[Sequence[int]] | None) -> str:
-    absent = (
-        "others unknown" if missing is None else _ranges(missing) and f"{_ranges(missing)} missing"
-    )
-    return ", ".join(filter(None, (_ranges(present) or "none", absent or "none missing")))
+    absent = "others unknown" if missing is None else f"missing: {_ranges(missing) or 'none'}"
+    return f"{_ranges(present) or 'none'}; {absent}"
 
 
 def _ranges(ranges: Sequence[Sequence[int]]) -> str:
     return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges)
+
+
+def _sized(sized: int, unsized: int) -> str:
+    return f"{sized:,} of known size, {unsized:,} of unknown" if sized or unsized else "none"
 
 
 def _place(place: Mapping[str, Any]) -> str:
@@ -48,11 +52,28 @@ def _place(place: Mapping[str, Any]) -> str:
 
 
 def _clock(clock: Mapping[str, Any], present: Sequence[Sequence[int]]) -> str:
-    if sum(b - a + 1 for a, b in present) <= 1:
-        return "one rank alone"
-    agree = "ranks agree" if clock["aligned"] else "ranks disagree"
-    error = "" if clock["error_ns"] is None else f", by up to {format_ns(clock['error_ns'])}"
-    moves = [f"rank {rank} {ns:+,} ns" for rank, ns in clock["offsets_ns"] if ns]
+    n_ranks = sum(b - a + 1 for a, b in present)
+    if n_ranks <= 1:
+        return "one rank alone" if n_ranks else "no ranks to compare"
+    agree = "ranks agree" if clock["aligned"] else "ranks are not on one clock"
+    error = "" if clock["error_ns"] is None else f", within {format_ns(clock['error_ns'])}"
+    moves = [f"rank {rank} by {_signed(ns)}" for rank, ns in clock["offsets_ns"] if ns]
     shown = ", ".join([*moves[:_SHOWN], *(["…"] if len(moves) > _SHOWN else [])])
-    told = "moved" if clock["corrected"] else "their collectives end together with"
-    return agree + error + (f"; {told} {shown}" if shown else "")
+    told = "moved" if clock["corrected"] else "collectives would end together, moved"
+    return agree + error + (f"; {told}: {shown}" if shown else "")
+
+
+def _signed(ns: int) -> str:
+    return f"{'-' if ns < 0 else '+'}{format_ns(abs(ns))}"
+
+
+def _gathered(warnings: Iterable[str]) -> list[str]:
+    """The warnings, those that say the same of many files or ranks as the first of them."""
+    alike: dict[str, list[str]] = {}
+    for text in warnings:
+        alike.setdefault(_DIFFERS.sub("#", text), []).append(text)
+    found: list[str] = []
+    for texts in alike.values():
+        many = len(texts) >= _ALIKE
+        found += [f"{texts[0]} (and {len(texts) - 1} more like it)"] if many else texts
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -17,12 +17,14 @@ from zerosim.analysis.report_text import report_rows
 from zerosim.analysis.summary import summarize
 from zerosim.cli.options import Json
 from zerosim.cli.output import log, plain, print_json, print_rows
-from zerosim.cli.summary import summary_rows
+from zerosim.cli.summary import imported_rows
 from zerosim.cli.wanted import kinds_of, ranks_of, steps_of, window_of
 from zerosim.importers import Watch, read
 from zerosim.importers.choice import Choice
-from zerosim.store import check_place, run_path, save_run
+from zerosim.store import check_place, free_name, run_path, save_run
 from zerosim.trace import MAX_RANKS
+
+_LIBRARY: Final = Path("runs")
 
 Files = Annotated[
     list[Path],
@@ -30,7 +32,12 @@ Files = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("-o", "--out", metavar="RUN", help="Store the run here (runs/NAME)."),
+    typer.Option(
+        "-o",
+        "--out",
+        metavar="RUN",
+        help="Store it here, in the place of a run there (runs/NAME, numbered if taken).",
+    ),
 ]
 Name = Annotated[str | None, typer.Option("--name", help="What to call the run.")]
 Strict = Annotated[
@@ -103,14 +110,15 @@ def import_(
         check_place(out)
     with _progress() as watch:
         trace = read(files, name=name or (out.name if out else None), choice=choice, watch=watch)
-    out = out or run_path(Path("runs"), trace.meta.name)
+    # Another run of that name may be of other files: rank0.json is what many are called.
+    out = out or run_path(_LIBRARY, free_name(_LIBRARY, trace.meta.name))
     save_run(trace, out)
     log(f"stored {out}")
     told, summary = assess(trace), summarize(trace)
     if json:
         print_json({"report": told, **summary})
     else:
-        print_rows(report_rows(told) + summary_rows({**summary, "quality": None}))
+        print_rows(report_rows(told) + imported_rows({**summary, "quality": None}))
 
 
 @contextmanager

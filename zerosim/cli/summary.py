@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from zerosim.cli.output import print_json, print_rows
@@ -38,6 +38,32 @@ def summary_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         *_skew(summary["skew"]),
         *_quality(summary["quality"]),
     ]
+
+
+def imported_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The same for a run of which little may be known: what is not stands in one line, at the end.
+
+    Of a run without steps, what the busiest rank did in all of it.
+    """
+    rows = summary_rows(summary)
+    unknown = [name for name, value in rows if value.split(" (")[0] == "unknown"]
+    known = [row for row in rows if row[0] not in unknown]
+    if summary["step_ns"] is None:
+        known += _whole(summary["ranks"])
+    return known + ([("not known", ", ".join(unknown))] if unknown else [])
+
+
+def _whole(ranks: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    timed = [rank for rank in ranks if rank["whole"]["compute_ns"] or rank["whole"]["comm_ns"]]
+    if not timed:
+        return []
+    busiest = max(
+        timed, key=lambda r: (r["whole"]["compute_ns"] or 0) + (r["whole"]["exposed_ns"] or 0)
+    )
+    whole = busiest["whole"]
+    parts = (("compute", "compute_ns"), ("communication", "comm_ns"), ("exposed", "exposed_ns"))
+    told = ", ".join(f"{name} {format_ns(whole[key])}" for name, key in parts)
+    return [("whole run", f"{told} (rank {busiest['rank']}, the busiest)")]
 
 
 def fits_row(peak_bytes: int | None, device: Device) -> tuple[str, str]:

@@ -28,7 +28,7 @@ from zerosim.importers.clocks import align
 from zerosim.importers.content import Content, held
 from zerosim.importers.identity import distinct_sources, with_rank
 from zerosim.importers.merging import merge, one_format
-from zerosim.importers.places import open_all
+from zerosim.importers.places import Found, open_all
 from zerosim.importers.recording import Recording
 from zerosim.importers.unknown import describe
 from zerosim.registry import Registry
@@ -93,10 +93,11 @@ def read(
         gathered = _gather(paths, replace(choice, ranks=None), watch)
     formats, named, warnings = gathered.formats, gathered.named, gathered.warnings
     if not formats:
+        _refuse_runs(paths)
         why = f" ({warnings[0]})" if warnings else ""
         raise TraceFileError(f"no trace in '{paths[0]}'{why}: known formats are {_known()}")
     if gathered.left_out:
-        warnings.append(f"{gathered.left_out} ranks of the files were not asked for")
+        warnings.append(f"ranks of the files that were not asked for: {gathered.left_out}")
     told_apart = {format_: distinct_sources(parts) for format_, parts in formats.items()}
     recordings = with_rank(one_format(told_apart, named, warnings), choice.rank)
     trace = merge(recordings, name or _name(paths), warnings)
@@ -128,7 +129,7 @@ def _gather(paths: Sequence[Path], choice: Choice, watch: Watch | None) -> _Gath
     for found in open_all(paths, gathered.warnings, salvage=choice.salvage):
         content = found.content
         if watch:
-            watch(content.path.name, found.share)
+            _tell(found, watch)
         if choice.strict and content.warnings:
             raise TraceFileError(f"{content.warnings[0]}: import without --strict")
         format_ = _format_of(content.raw)
@@ -151,6 +152,14 @@ def _gather(paths: Sequence[Path], choice: Choice, watch: Watch | None) -> _Gath
     return gathered
 
 
+def _tell(found: Found, watch: Watch) -> None:
+    """Tell how far the reading is: at the beginning of a file, and within a big one as it goes on."""
+    name, stored = found.content.path.name, found.content.stored
+    watch(name, found.share)
+    if stored is not None:
+        stored.watch = lambda share: watch(name, found.share + share * found.part)
+
+
 def _format_of(raw: bytes) -> str | None:
     return next((name for name in IMPORTERS if IMPORTERS[name].sniff(raw)), None)
 
@@ -159,6 +168,12 @@ def _unknown(content: Content) -> TraceFileError:
     return TraceFileError(
         f"'{content.path}' is {describe(content.raw, content.path.name)}: known formats are {_known()}"
     )
+
+
+def _refuse_runs(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if (path / "run.json").is_file():
+            raise TraceFileError(f"'{path}' is a run already: `zerosim show {path}` tells of it")
 
 
 def _known() -> str:

@@ -31,7 +31,7 @@ def refuse_repairs(quality: Quality) -> None:
     ]
     if odd:
         where = next((f", the first in '{p.source}' at byte {p.byte}" for p in quality.places), "")
-        raise TraceFileError(f"events were {', '.join(odd)}{where}: import without --strict")
+        raise TraceFileError(f"events: {', '.join(odd)}{where}: import without --strict")
 
 
 def select(trace: Trace, choice: Choice) -> Trace:
@@ -63,7 +63,11 @@ def _of_ranks(trace: Trace, ranks: frozenset[int]) -> Trace:
     kept = replace(
         kept, meta=replace(kept.meta, quality=replace(quality, ranks=tuple(sorted(ranks))))
     )
-    return _noted(kept, f"{left_out} ranks of the files were not asked for") if left_out else kept
+    return (
+        _noted(kept, f"ranks of the files that were not asked for: {left_out}")
+        if left_out
+        else kept
+    )
 
 
 def _of_steps(trace: Trace, steps: tuple[int, int]) -> Trace:
@@ -72,11 +76,12 @@ def _of_steps(trace: Trace, steps: tuple[int, int]) -> Trace:
     if not windows:
         found = sorted({w.step for w in trace.meta.steps})
         known = (
-            f"they are {found[0]} to {found[-1]}"
+            f"the files have {found[0]} to {found[-1]}"
             if found
             else "the files mark none, import without --steps"
         )
-        raise TraceFileError(f"no steps {first} to {last}: {known}")
+        asked = f"step {first}" if first == last else f"steps {first} to {last}"
+        raise TraceFileError(f"no {asked}: {known}")
     begin = {w.rank: min(v.start_ns for v in windows if v.rank == w.rank) for w in windows}
     end = {w.rank: max(v.end_ns for v in windows if v.rank == w.rank) for w in windows}
     bounds = pl.DataFrame(

@@ -216,7 +216,7 @@ class _EventReader:
     def warnings(self) -> tuple[str, ...]:
         """What to say of the mended, skipped and lost events."""
         name = self.content.path.name
-        said = [f"'{name}': {len(self.mended)} events were mended"] if self.mended else []
+        said = [f"'{name}': events that were mended: {len(self.mended)}"] if self.mended else []
         if self.skipped:
             where = self.told.line_column(self.skipped[0])
             said.append(f"'{name}': {len(self.skipped)} events left out, the first at {where}")

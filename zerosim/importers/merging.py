@@ -65,7 +65,7 @@ def one_format(
     for name, recordings in formats.items():
         if name != chosen:
             warnings.append(
-                f"{len(recordings)} recordings of format {name} left out beside {chosen},"
+                f"{len(recordings)} recording{'s' * (len(recordings) > 1)} of format {name} left out beside {chosen},"
                 f" '{recordings[0].source}' first: import them by themselves"
             )
     return formats[chosen]

@@ -25,12 +25,13 @@ _PATTERN: Final = frozenset("*?[")
 class Found:
     """What a file holds; `named`: somebody asked for it by name, so it has to be a trace.
 
-    `share` of the files came before it.
+    `share` of the files came before it, and the file that it is or lies in is `part` of them.
     """
 
     content: Content
     named: bool
     share: float
+    part: float
 
 
 def open_all(paths: Sequence[Path], notes: list[str], *, salvage: bool = False) -> Iterator[Found]:
@@ -45,7 +46,7 @@ def open_all(paths: Sequence[Path], notes: list[str], *, salvage: bool = False) 
         content = read_content(path, salvage=salvage)
         single = named and not is_archive(content.raw)
         for member in unfold(content, notes):
-            yield Found(member, single, done / len(files))
+            yield Found(member, single, done / len(files), 1 / len(files))
 
 
 def _files(paths: Sequence[Path], notes: list[str]) -> list[tuple[Path, bool]]:

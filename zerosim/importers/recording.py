@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -33,6 +34,8 @@ class Window:
 EPOCH_NS: Final = 1_000_000_000_000_000_000
 """Sep 2001: a time after this counts from the epoch, one before it from some start."""
 
+_ONE: Final = re.compile(r"\{\} ((?:earlier )?[\w-]+)s\b")
+"""Of one thing sentences speak in the singular."""
 NO_SAMPLES: Final = pl.DataFrame(schema=COUNTS)
 
 
@@ -72,7 +75,13 @@ def is_absolute(first_ns: int | None) -> bool:
 
 def remarks(name: str, notes: Iterable[tuple[object, str]]) -> tuple[str, ...]:
     """Sentences on the file called `name`: of each (count, what is to be said of so many) that counts."""
-    return tuple(f"'{name}' {text.replace('{}', str(count))}" for count, text in notes if count)
+    return tuple(f"'{name}' {_counted(count, text)}" for count, text in notes if count)
+
+
+def _counted(count: object, text: str) -> str:
+    if count == 1 and count is not True:
+        text = _ONE.sub(r"1 \1", text)
+    return text.replace("{}", str(count))
 
 
 def left_out(source: str, rank: int | None) -> Recording:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
 from zerosim.errors import TraceFileError
 
 _CHUNK: Final = 2**20
+_NEAR: Final = 2**25
+"""A read that is this far ahead of the last only looks what comes."""
 _OVERLAP: Final = 2**12
 """What `matches` looks for is shorter than this."""
 
@@ -18,13 +20,15 @@ _OVERLAP: Final = 2**12
 class Stored:
     """A file's bytes, with as much of the ways of `bytes` as readers of big files need.
 
-    The last piece that was read is kept; `file` is closed with it. Raises TraceFileError where the file
-    has become shorter.
+    The last piece that was read is kept; `file` is closed with it. `watch` hears what share of it lies
+    before a piece that is asked for. Raises TraceFileError where the file has become shorter.
     """
 
     def __init__(self, path: Path, file: IO[bytes], size: int) -> None:
         self.path, self.size = path, size
         self.file = file
+        self.watch: Callable[[float], None] | None = None
+        self._told = 0
         self._at, self._kept = 0, b""
         weakref.finalize(self, file.close)
 
@@ -33,6 +37,9 @@ class Stored:
 
     def __getitem__(self, part: slice) -> bytes:
         start, stop, _ = part.indices(self.size)
+        if self.watch and start <= self._told + _NEAR:
+            self._told = start
+            self.watch(start / self.size)
         if stop - start > _CHUNK:
             return self._read(start, stop)
         if not self._at <= start <= stop <= self._at + len(self._kept):

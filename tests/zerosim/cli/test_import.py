@@ -38,7 +38,7 @@ def test_the_report_stands_before_the_figures(imported: Text) -> None:
     assert code == 0
     assert out.splitlines()[:7] == [
         "events                32 read, 1 repaired, 0 skipped, 0 lost",
-        "ranks                 0, 1-3 missing",
+        "ranks                 0; missing: 1-3",
         "steps                 5-6",
         "collectives           4 of known size, 0 of unknown",
         "before the recording  0 ops launched",
@@ -69,8 +69,8 @@ def test_the_report_is_in_the_json_too(imported: Text) -> None:
             "memory: the profiler did not record it (profile_memory)",
         ],
         "warnings": [
-            "'32_spillover_kernel.json' has 1 ops launched before the recording",
-            "'32_spillover_kernel.json' has 1 collectives of unknown size",
+            "'32_spillover_kernel.json' has 1 op launched before the recording",
+            "'32_spillover_kernel.json' has 1 collective of unknown size",
         ],
     }
 
@@ -79,7 +79,7 @@ def test_strict_refuses_and_writes_nothing(imported: Text, tmp_path: Path) -> No
     code, out, err = imported("08_control_char.json", "--strict")
     assert (code, out) == (2, "")
     assert err == (
-        "zerosim: events were 1 repaired, the first in '08_control_char.json' at byte 946:"
+        "zerosim: events: 1 repaired, the first in '08_control_char.json' at byte 946:"
         " import without --strict\n"
     )
     assert not (tmp_path / "run").exists()
@@ -109,7 +109,7 @@ def test_a_part_of_the_run(imported: Text) -> None:
         (["--ranks", "0-99999999"], "names no ranks"),
         (["--ranks", "7"], "no rank 7 in the files: they are of 0"),
         (["--steps", "8:5"], "--steps '8:5' names no steps: give FIRST:LAST"),
-        (["--steps", "1"], "no steps 1 to 1: they are 5 to 6"),
+        (["--steps", "1"], "no step 1: the files have 5 to 6"),
         (["--window", "5ms"], "--window '5ms' is no stretch of time"),
         (["--window", ":"], "--window ':' is no stretch of time"),
         (["--window", "5ms:1ms"], "--window '5ms:1ms' is no stretch of time"),
@@ -140,3 +140,32 @@ def test_names_out_of_files_cannot_command_the_terminal(
     printed = capsys.readouterr()
     assert "\x1b" not in printed.out + printed.err
     assert "red<script>.json" in printed.out
+
+
+def test_a_run_that_is_there_stays_unless_it_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place in ("runs/00_base", "runs/00_base-2"):
+        assert run(["import", str(QUIRKS / "00_base.json")]) == 0
+        assert capsys.readouterr().err == f"stored {place}\n"
+
+
+def test_a_run_is_no_file_to_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine"
+    assert run(["import", str(QUIRKS / "00_base.json"), "-o", str(path)]) == 0
+    capsys.readouterr()
+    assert run(["import", str(path)]) == 2
+    said = f"zerosim: '{path}' is a run already: `zerosim show {path}` tells of it\n"
+    assert capsys.readouterr().err == said
+
+
+def test_of_a_run_without_steps_the_whole_is_told_and_the_unknown_in_one_line(
+    imported: Text,
+) -> None:
+    code, out, _ = imported("18_no_profilerstep.json")
+    assert code == 0
+    lines = dict(line.split("  ", 1) for line in out.splitlines())
+    assert "rank 0, the busiest" in lines["whole run"]
+    assert "step" not in lines
+    assert lines["not known"].strip().startswith("order, step, compute, communication, exposed, ")

@@ -143,11 +143,11 @@ def test_the_report_says_what_was_moved(
     files = [str(path) for path in apart]
     assert run(["import", *files, "-o", str(tmp_path / "a")]) == 0
     assert (
-        "ranks disagree; their collectives end together with rank 1 -90,000,000 ns, rank 2 +500,000 ns"
+        "ranks are not on one clock; collectives would end together, moved: rank 1 by -90 ms, rank 2 by +500 µs"
         in capsys.readouterr().out
     )
     assert run(["import", *files, "--align-clocks", "-o", str(tmp_path / "b")]) == 0
     assert (
-        "ranks agree, by up to 0 ns; moved rank 1 -90,000,000 ns, rank 2 +500,000 ns"
+        "ranks agree, within 0 ns; moved: rank 1 by -90 ms, rank 2 by +500 µs"
         in capsys.readouterr().out
     )

@@ -80,7 +80,7 @@ def test_windows_paths_are_taken_as_they_stand() -> None:
         content(trace_with(r'{"ph": "X", "name": "C:\Users\new\test.py", "ts": 5}'))
     )
     assert names(parsed) == ["a", r"C:\Users\new\test.py", "z"]
-    assert parsed.warnings == ("'t.json': 1 events were mended",)
+    assert parsed.warnings == ("'t.json': events that were mended: 1",)
 
 
 def test_sound_escapes_beside_a_fault_are_left_alone() -> None:

@@ -101,7 +101,7 @@ def test_of_two_formats_in_a_folder_the_one_that_timed_most_counts(folder: Path)
     trace = read([folder])
     assert trace.ranks == (0, 1)
     assert trace.meta.quality.warnings == (
-        "1 recordings of format other left out beside kineto, 'extra' first: import them by themselves",
+        "1 recording of format other left out beside kineto, 'extra' first: import them by themselves",
     )
 
 

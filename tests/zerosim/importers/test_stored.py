@@ -151,3 +151,15 @@ def test_a_file_that_does_not_fit_the_disk_is_refused(
     path.write_bytes(gzip.compress(b"[1]"))
     with pytest.raises(TraceFileError, match=r"No space left on device.*or name another place"):
         read_content(path)
+
+
+def test_who_watches_a_big_file_hears_how_far_the_reading_is(tmp_path: Path) -> None:
+    path = tmp_path / "big"
+    with path.open("wb") as file:
+        file.truncate(stored._NEAR * 4)
+    big = Stored(path, path.open("rb"), stored._NEAR * 4)
+    heard: list[float] = []
+    big.watch = heard.append
+    for at in (0, stored._NEAR * 4 - 10, stored._NEAR // 2, stored._NEAR, stored._NEAR * 2):
+        big[at : at + 10]
+    assert heard == [0, 0.125, 0.25, 0.5]  # the look at the end told nothing

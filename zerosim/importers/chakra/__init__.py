@@ -140,7 +140,7 @@ def _quality(
         (layout.circling, "has {} nodes that wait for each other: laid out in order"),
         (spans.filter(flagged(Flag.UNTIMED)).height, "has {} ops without a time"),
         (unsized, "has {} collectives of unknown size"),
-        (shards, "has {} all-gathers among nobody says how many: sizes are what one rank gives"),
+        (shards, "has {} all-gathers in a group of unknown size: nbytes is what one rank gives"),
         (found.skipped, "has {} nodes that cannot be read: left out"),
     )
     said = remarks(name, notes)

@@ -173,7 +173,7 @@ def _quality(
     notes = (
         (not found, "has no collectives and no ops"),
         (unsized, "has {} collectives of unknown size"),
-        (twice, "has {} nodes that bear the number of another"),
+        (twice, "has {} nodes with the number of another"),
         (len(lost), "has {} nodes without a number or a name: left out"),
     )
     return Quality(

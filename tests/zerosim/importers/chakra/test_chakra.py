@@ -63,7 +63,7 @@ def test_an_all_gather_of_unknown_group_counts_what_one_rank_gives_and_says_so(
     trace = read([timed.write(tmp_path / "run.0.et")])
     assert rows(trace, "nbytes")[1] == (1024,)
     assert trace.meta.quality.warnings == (
-        "'run.0.et' has 1 all-gathers among nobody says how many: sizes are what one rank gives",
+        "'run.0.et' has 1 all-gather in a group of unknown size: nbytes is what one rank gives",
     )
 
 
@@ -94,7 +94,7 @@ def test_what_is_to_be_simulated_has_no_time(chakra: Any, tmp_path: Path) -> Non
         ("other", 0, 3_000, None, 0),
         ("all_reduce", 3_000, 3_000, 8, int(Flag.UNTIMED)),
     ]
-    assert found.meta.quality.warnings == ("'run.0.et' has 1 ops without a time",)
+    assert found.meta.quality.warnings == ("'run.0.et' has 1 op without a time",)
 
 
 def test_nodes_that_wait_for_each_other_are_laid_out_and_counted(

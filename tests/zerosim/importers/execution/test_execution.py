@@ -201,7 +201,7 @@ def test_nodes_without_number_or_name_are_counted_out() -> None:
 def test_nodes_that_share_a_number_or_call_each_other_do_no_harm() -> None:
     found = recording(node(5, "aten::mm", 6), node(6, "aten::mm", 5), note(7, parent=7), note(7))
     assert rows(found, "name") == [("aten::mm",), ("allreduce",), ("allreduce",)]
-    assert "'et_0.json' has 1 nodes that bear the number of another" in found.quality.warnings
+    assert "'et_0.json' has 1 node with the number of another" in found.quality.warnings
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_a_dump_becomes_a_row_a_call() -> None:
 def test_a_dump_says_what_it_cannot_know() -> None:
     quality = recording(dump()).quality
     assert quality.events == 3
-    assert quality.warnings == ("'dump_0' has 1 calls that never ended",)
+    assert quality.warnings == ("'dump_0' has 1 call that never ended",)
     assert [text.split(":")[0] for text in quality.unknown] == [
         "when collectives began and ended",
         "how far the clocks of the hosts are apart",
