@@ -30,7 +30,19 @@ def report_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows += [("odd", _place(place)) for place in places[:_SHOWN]]
     rows += [("odd", f"… and {len(places) - _SHOWN} more places")] if len(places) > _SHOWN else []
     rows += [("unknown", text) for text in report["unknown"]]
-    return rows + [("warning", text) for text in _gathered(report["warnings"])]
+    return rows + [("warning", text) for text in gathered(report["warnings"])]
+
+
+def gathered(warnings: Iterable[str]) -> list[str]:
+    """The warnings, those that say the same of many files or ranks as the first of them."""
+    alike: dict[str, list[str]] = {}
+    for text in warnings:
+        alike.setdefault(_DIFFERS.sub("#", text), []).append(text)
+    found: list[str] = []
+    for texts in alike.values():
+        many = len(texts) >= _ALIKE
+        found += [f"{texts[0]} (and {len(texts) - 1} more like it)"] if many else texts
+    return found
 
 
 def _ranks(present: Sequence[Sequence[int]], missing: Sequence[Sequence[int]] | None) -> str:
@@ -65,15 +77,3 @@ def _clock(clock: Mapping[str, Any], present: Sequence[Sequence[int]]) -> str:
 
 def _signed(ns: int) -> str:
     return f"{'-' if ns < 0 else '+'}{format_ns(abs(ns))}"
-
-
-def _gathered(warnings: Iterable[str]) -> list[str]:
-    """The warnings, those that say the same of many files or ranks as the first of them."""
-    alike: dict[str, list[str]] = {}
-    for text in warnings:
-        alike.setdefault(_DIFFERS.sub("#", text), []).append(text)
-    found: list[str] = []
-    for texts in alike.values():
-        many = len(texts) >= _ALIKE
-        found += [f"{texts[0]} (and {len(texts) - 1} more like it)"] if many else texts
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -50,6 +51,19 @@ def summarize(trace: Trace) -> dict[str, Any]:
             "warnings": list(trace.meta.quality.warnings),
         },
     }
+
+
+def busiest_whole(summary: Mapping[str, Any]) -> tuple[int, Busy] | None:
+    """Of a run without a complete step: its busiest rank, and what that did in all of the run.
+
+    `summary` is what `summarize` made. None for a run with a step, and where nothing is timed.
+    """
+    if summary["step_ns"] is not None:
+        return None
+    timed = [(rank["rank"], Busy(**rank["whole"])) for rank in summary["ranks"]]
+    timed = [(rank, busy) for rank, busy in timed if busy.compute_ns or busy.comm_ns]
+    busy_ns = (((busy.compute_ns or 0) + (busy.exposed_ns or 0), -rank) for rank, busy in timed)
+    return max(zip(busy_ns, timed, strict=True), default=(0, None))[1]
 
 
 def _totals(window: StepWindow | None, busy: Busy, model: ModelFacts | None) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
+from zerosim.analysis.summary import busiest_whole
 from zerosim.cli.output import print_json, print_rows
 from zerosim.cluster import Device
 from zerosim.units import format_bytes, format_count, format_ns
@@ -48,22 +49,21 @@ def imported_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = summary_rows(summary)
     unknown = [name for name, value in rows if value.split(" (")[0] == "unknown"]
     known = [row for row in rows if row[0] not in unknown]
-    if summary["step_ns"] is None:
-        known += _whole(summary["ranks"])
-    return known + ([("not known", ", ".join(unknown))] if unknown else [])
+    return known + _whole(summary) + ([("not known", ", ".join(unknown))] if unknown else [])
 
 
-def _whole(ranks: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    timed = [rank for rank in ranks if rank["whole"]["compute_ns"] or rank["whole"]["comm_ns"]]
-    if not timed:
+def _whole(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = busiest_whole(summary)
+    if found is None:
         return []
-    busiest = max(
-        timed, key=lambda r: (r["whole"]["compute_ns"] or 0) + (r["whole"]["exposed_ns"] or 0)
+    rank, busy = found
+    parts = (
+        ("compute", busy.compute_ns),
+        ("communication", busy.comm_ns),
+        ("exposed", busy.exposed_ns),
     )
-    whole = busiest["whole"]
-    parts = (("compute", "compute_ns"), ("communication", "comm_ns"), ("exposed", "exposed_ns"))
-    told = ", ".join(f"{name} {format_ns(whole[key])}" for name, key in parts)
-    return [("whole run", f"{told} (rank {busiest['rank']}, the busiest)")]
+    told = ", ".join(f"{name} {format_ns(ns)}" for name, ns in parts)
+    return [("whole run", f"{told} (rank {rank}, the busiest)")]
 
 
 def fits_row(peak_bytes: int | None, device: Device) -> tuple[str, str]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from dash import html
+from dash.development.base_component import Component
 
+from zerosim.analysis.busy import Busy
+from zerosim.analysis.report import assess
+from zerosim.analysis.report_text import report_rows
+from zerosim.analysis.summary import busiest_whole
 from zerosim.errors import ZerosimError
 from zerosim.scenario import Scenario, cluster_of, convention_of
 from zerosim.toml_text import write_toml
-from zerosim.trace import Trace
+from zerosim.trace import Meta, Trace
 from zerosim.units import format_bytes, format_ns
 from zerosim_app.components.cards import tile
 
@@ -35,10 +41,7 @@ def tiles(
     return html.Div(
         [
             tile("Step", format_ns(summary["step_ns"]), f"{within}{ranks}"),
-            tile("Compute", format_ns(summary["compute_ns"]), _of_step(summary, "compute_ns")),
-            tile("Communication", format_ns(summary["comm_ns"]), _of_step(summary, "comm_ns")),
-            tile("Exposed", format_ns(summary["exposed_ns"]), _of_step(summary, "exposed_ns")),
-            tile("Overlap", percent(summary["overlap"]), "of it is hidden"),
+            *_busy(summary),
             tile("Peak memory", format_bytes(summary["peak_bytes"]), _memory(summary, scenario)),
             tile("Bytes sent", format_bytes(summary["bytes_sent"]), "one rank, one step"),
             tile("MFU", percent(summary["mfu"]), f"{percent(causal)} causal" if causal else ""),
@@ -46,6 +49,29 @@ def tiles(
         ],
         className="zs-tiles",
     )
+
+
+def _busy(summary: Mapping[str, Any]) -> list[html.Div]:
+    """Computing and communicating of the step; of a run without steps, of the whole run."""
+    whole = busiest_whole(summary)
+    busy = Busy(summary["compute_ns"], summary["comm_ns"], None, summary["exposed_ns"])
+    rank, busy = whole or (None, busy)
+    times = (
+        ("Compute", busy.compute_ns),
+        ("Communication", busy.comm_ns),
+        ("Exposed", busy.exposed_ns),
+    )
+    notes = [
+        _of_step(ns, summary["step_ns"]) if rank is None else f"whole run, rank {rank}"
+        for _, ns in times
+    ]
+    hidden = summary["overlap"]
+    if whole and busy.comm_ns and busy.exposed_ns is not None:
+        hidden = 1 - busy.exposed_ns / busy.comm_ns
+    return [
+        *(tile(name, format_ns(ns), note) for (name, ns), note in zip(times, notes, strict=True)),
+        tile("Overlap", percent(hidden), "" if hidden is None else "of it is hidden"),
+    ]
 
 
 def _fits(summary: Mapping[str, Any], scenario: Mapping[str, Any]) -> list[html.Div]:
@@ -80,37 +106,27 @@ def percent(share: float | None) -> str:
     return "unknown" if share is None else f"{100 * share:.1f} %"
 
 
-def _of_step(summary: Mapping[str, Any], field: str) -> str:
-    value, step = summary[field], summary["step_ns"]
-    return f"{100 * value / step:.0f} % of the step" if value is not None and step else ""
+def _of_step(ns: int | None, step_ns: int | None) -> str:
+    return f"{100 * ns / step_ns:.0f} % of the step" if ns is not None and step_ns else ""
+
+
+def quality(trace: Trace) -> html.Dl:
+    """The report on an imported run: what the files say, and what they do not."""
+    told: list[Component] = []
+    for name, rows in groupby(report_rows(assess(trace)), key=lambda row: row[0]):
+        told += [html.Dt(name.capitalize()), *(html.Dd(text) for _, text in rows)]
+    return html.Dl(told, className="zs-pairs")
 
 
 def about(trace: Trace) -> html.Div:
     """The scenario as TOML, and what was amiss with the input."""
     meta = trace.meta
-    made = [
-        ("Source", meta.source),
-        ("Engine", meta.engine),
-        ("Device", meta.device),
-        ("Finished", "yes" if meta.finished else "no: some rank stopped early"),
-        ("Clocks", _clock(trace)),
-        *((name.replace("_", " "), f"{value:,}") for name, value in _counts(trace)),
-    ]
-    warnings = [html.Li(w) for w in meta.quality.warnings]
     return html.Div(
         [
             html.Div(
                 [
                     html.H3("Data quality", className="zs-h3"),
-                    html.Dl(
-                        [
-                            part
-                            for label, value in made
-                            for part in (html.Dt(label.capitalize()), html.Dd(value or "unknown"))
-                        ],
-                        className="zs-pairs",
-                    ),
-                    html.Ul(warnings) if warnings else html.P("No warnings.", className="zs-note"),
+                    *(_imported(trace) if meta.source == "imported" else _made(trace)),
                 ]
             ),
             html.Div(
@@ -124,6 +140,38 @@ def about(trace: Trace) -> html.Div:
         ],
         className="zs-two",
     )
+
+
+def _imported(trace: Trace) -> list[Component]:
+    meta = trace.meta
+    made = [("Source", meta.source), ("Device", meta.device), ("Finished", _finished(meta))]
+    return [_pairs(made), quality(trace)]
+
+
+def _made(trace: Trace) -> list[Component]:
+    meta = trace.meta
+    made = [
+        ("Source", meta.source),
+        ("Engine", meta.engine),
+        ("Device", meta.device),
+        ("Finished", _finished(meta)),
+        ("Clocks", _clock(trace)),
+        *((name.replace("_", " "), f"{value:,}") for name, value in _counts(trace)),
+    ]
+    warnings = [html.Li(w) for w in meta.quality.warnings]
+    return [
+        _pairs(made),
+        html.Ul(warnings) if warnings else html.P("No warnings.", className="zs-note"),
+    ]
+
+
+def _finished(meta: Meta) -> str:
+    return "yes" if meta.finished else "no: some rank stopped early"
+
+
+def _pairs(pairs: Sequence[tuple[str, str | None]]) -> html.Dl:
+    parts = ((html.Dt(name.capitalize()), html.Dd(value or "unknown")) for name, value in pairs)
+    return html.Dl([part for pair in parts for part in pair], className="zs-pairs")
 
 
 def _clock(trace: Trace) -> str:

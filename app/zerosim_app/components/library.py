@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from zerosim.analysis.report import assess
-from zerosim.analysis.report_text import report_rows
 from zerosim.trace import Trace
 from zerosim.units import format_bytes
 from zerosim_app.components.attributes import wild
+from zerosim_app.components.facts import quality
 
 
 def buttons() -> list[dmc.Button]:
@@ -70,14 +67,11 @@ def drop_zone(max_bytes: int) -> list[Component]:
 def imported(run_id: str, trace: Trace) -> html.Div:
     """An import that is over: what there is to know of its quality, and the way to the run."""
     link = dcc.Link("Open it", href=f"/explore?run={run_id}", className="zs-open")
-    told: list[Component] = []
-    for name, rows in groupby(report_rows(assess(trace)), key=lambda row: row[0]):
-        told += [html.Dt(name.capitalize()), *(html.Dd(text) for _, text in rows)]
     return html.Div(
         [
             html.P([f"Imported as '{run_id}'. ", link]),
             html.H3("What the files say, and what they do not", className="zs-h3"),
-            html.Dl(told, className="zs-pairs"),
+            quality(trace),
         ]
     )
 

@@ -78,7 +78,7 @@ def layout(**query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever t
     except ZerosimError as error:
         return page(chooser, problem(str(error)))
     found = account(trace)
-    why = f"Why is it not faster? Rank {found.rank}: {explain(found)}" if found else None
+    why = f"Why is it not faster? Rank {found.rank}: {explain(found)}" if found else _bare(trace)
     return page(
         chooser,
         facts.tiles(summary, trace.meta.scenario),
@@ -86,6 +86,15 @@ def layout(**query: Any) -> html.Div:  # noqa: ANN401 - Dash hands in whatever t
         timeline("tl", [RunUrl(state.run, state.run)]),
         _tabs(state),
     )
+
+
+def _bare(trace: Trace) -> str | None:
+    """Why the timeline of a run is empty, if it is."""
+    if not trace.spans.height:
+        return "There are no ops in this run: what its files say stands under Run."
+    if not (trace.spans["end_ns"] > trace.spans["start_ns"]).any():
+        return "Nobody knows how long an op of this run took: they stand in order under Operations."
+    return None
 
 
 def _tabs(state: ExploreState) -> html.Section:
@@ -159,8 +168,10 @@ def _selection(trace: Trace, theme: Theme, selected: dict[str, Any] | None) -> l
             return selection.span(trace, index)
         case {"type": "area", "runs": [{"t0_ns": int(start), "t1_ns": int(end)}, *_]}:
             return selection.area(trace, start, end)
+    found = account(trace)
+    none = html.P("No complete step is known, so there is none to account for.")
     return [
-        drawing("fig-step", waterfall([("one step", account(trace))], theme)),
+        drawing("fig-step", waterfall([("one step", found)], theme)) if found else none,
         html.P(
             "Click a span to see its times and its partners on the other ranks; drag with Shift, or "
             "on the ruler, to measure an area.",

@@ -8,9 +8,11 @@ import dash
 import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
 
+from zerosim.analysis.report_text import gathered
 from zerosim.errors import ZerosimError
 from zerosim.importers.choice import Choice
 from zerosim.store import delete_run, rename_run
+from zerosim.trace import Meta
 from zerosim_app.components.cards import heading, page, panel
 from zerosim_app.components.library import (
     buttons,
@@ -164,15 +166,16 @@ def _row(entry: Entry) -> Row:
     except ZerosimError as error:
         return base | {"quality": str(error)}
     fields = ("source", "world_size", "step_ns", "exposed_ns", "peak_bytes")
-    return base | {f: summary[f] for f in fields} | {"quality": _quality(entry)}
+    there = len(summary["ranks"]) if summary["source"] == "imported" else None
+    return base | {f: summary[f] for f in fields} | {"quality": _quality(entry.meta, there)}
 
 
-def _quality(entry: Entry) -> str:
-    meta = entry.meta
-    if meta is None:
-        return "unknown"
-    n = len(meta.quality.warnings)
+def _quality(meta: Meta, n_ranks: int | None) -> str:
+    """What is amiss in a few words; `n_ranks` are there (None: all)."""
+    n = len(gathered(meta.quality.warnings))
     notes = [] if meta.finished else ["unfinished"]
+    if n_ranks is not None and meta.world_size is not None and n_ranks < meta.world_size:
+        notes.append(f"{n_ranks} of {meta.world_size} ranks")
     notes += [] if meta.clock.aligned else ["clocks not aligned"]
     notes += [f"{n} warning{'' if n == 1 else 's'}"] if n else []
     return ", ".join(notes) or "good"

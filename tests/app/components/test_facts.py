@@ -13,10 +13,10 @@ from zerosim.toml_text import write_toml
 from zerosim.trace import Clock, Meta, make_trace
 from zerosim_app.components.facts import about, percent, tiles
 
-NOTHING = dict.fromkeys(
+NOTHING: dict[str, Any] = dict.fromkeys(
     ("step_ns", "compute_ns", "comm_ns", "exposed_ns", "overlap", "peak_bytes", "bytes_sent",
      "mfu", "mfu_causal", "world_size")
-)  # fmt: skip
+) | {"ranks": []}  # fmt: skip
 
 
 def test_what_is_unknown_is_called_so_and_never_0(tree: Any) -> None:
@@ -64,7 +64,7 @@ def test_doubts_about_a_run_are_told(tree: Any) -> None:
              "start_ns": [0], "end_ns": [1]}  # fmt: skip
     meta = Meta(
         "torn",
-        "imported",
+        "measured",
         None,
         clock=Clock(aligned=False),
         quality=Quality(events=7, lost=2, warnings=("rank 3 has no file",)),
@@ -76,3 +76,23 @@ def test_doubts_about_a_run_are_told(tree: Any) -> None:
     assert "no: some rank stopped early" in text
     assert "rank 3 has no file" in text
     assert "Unknown: this run was imported." in text
+
+
+def test_the_report_on_an_imported_run_stands_beside_it(tree: Any) -> None:
+    meta = Meta("r", "imported", 2, quality=Quality(events=7, lost=2, unknown=("memory",)))
+    spans = {"rank": [1], "kind": ["host"], "stream": ["host"], "name": ["x"],
+             "start_ns": [0], "end_ns": [1]}  # fmt: skip
+    text = tree(about(make_trace(spans, meta))).text
+    assert "Events 7 read, 0 repaired, 0 skipped, 2 lost" in text
+    assert "Ranks 1; missing: 0" in text
+    assert "Unknown memory" in text
+
+
+def test_a_run_without_steps_has_the_figures_of_the_whole(tree: Any) -> None:
+    idle = {"compute_ns": 4000, "comm_ns": 0, "mem_ns": 0, "exposed_ns": 0}
+    busy = {"compute_ns": 8000, "comm_ns": 2000, "mem_ns": 0, "exposed_ns": 500}
+    ranks = [{"rank": 0, "whole": idle}, {"rank": 1, "whole": busy}]
+    text = tree(tiles(NOTHING | {"ranks": ranks})).text
+    assert "Step unknown" in text
+    assert "Compute 8 µs whole run, rank 1 Communication 2 µs whole run, rank 1" in text
+    assert "Exposed 500 ns whole run, rank 1 Overlap 75.0 % of it is hidden" in text

@@ -7,7 +7,10 @@ from typing import Any, get_args
 import pytest
 from dash import Dash, no_update
 
+from zerosim.store import save_run
+from zerosim.trace import Meta, make_trace
 from zerosim_app.pages.explore import TABS, layout, show_tab
+from zerosim_app.shelf import Shelf
 from zerosim_app.urlstate import Tab
 
 
@@ -24,6 +27,29 @@ def test_a_sentence_says_why_it_is_not_faster(serving: Dash, tree: Any) -> None:
         "Why is it not faster? Rank 0: of 23.3 ms, 9.58 ms (41 %) are not computing, chiefly "
         "transfers that nothing hides (9.58 ms, 4.85 ms of it all-gather)."
     ) in tree(layout(run="lesson-zero3")).text
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ([], "There are no ops in this run: what its files say stands under Run."),
+        (
+            [5, 9],
+            "Nobody knows how long an op of this run took: they stand in order under Operatio",
+        ),
+    ],
+)
+def test_an_empty_timeline_says_why(
+    serving: Dash, shelf: Shelf, tree: Any, ends: list[int], said: str
+) -> None:
+    del serving
+    n = len(ends)
+    spans = {"rank": [0] * n, "kind": ["barrier"] * n, "stream": ["calls"] * n, "name": ["b"] * n,
+             "start_ns": ends, "end_ns": ends}  # fmt: skip
+    save_run(make_trace(spans, Meta("bare", "imported", 1)), shelf.library / "bare")
+    assert said in tree(layout(run="bare")).text
+    selected = show_tab("selection", "light", None, None, "bare")
+    assert "No complete step is known" in tree(selected).text
 
 
 def test_the_timeline_draws_the_run_that_the_address_names(serving: Dash, tree: Any) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from dash import Dash, no_update
 
-from zerosim.store import list_runs
+from zerosim.quality import Quality
+from zerosim.store import list_runs, save_run
+from zerosim.trace import Meta, make_trace
 from zerosim_app.pages.runs import allowed, delete, layout, progress, rename, shown, take, what
 from zerosim_app.shelf import Shelf
 from zerosim_app.uploads import Announced, uploads
@@ -45,6 +47,15 @@ def test_a_damaged_run_says_what_is_wrong(serving: Dash, shelf: Shelf) -> None:
     row = shown(0)[0][0]
     assert "is damaged" in row["quality"]
     assert "step_ns" not in row
+
+
+def test_a_run_whose_ranks_are_not_all_there_says_so(serving: Dash, shelf: Shelf) -> None:
+    del serving
+    spans = {"rank": [0, 2], "kind": ["other"] * 2, "stream": ["stream 7"] * 2, "name": ["a", "b"],
+             "start_ns": [0, 0], "end_ns": [5, 5]}  # fmt: skip
+    meta = Meta("torn", "imported", 4, quality=Quality(warnings=("a", "b 1", "b 2", "b 3")))
+    save_run(make_trace(spans, meta), shelf.library / "torn")
+    assert shown(0)[0][1]["quality"] == "2 of 4 ranks, 2 warnings"
 
 
 @pytest.mark.parametrize(

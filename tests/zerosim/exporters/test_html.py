@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import polars as pl
 import pytest
 
 from zerosim.errors import InputError
@@ -127,3 +128,16 @@ def test_a_browser_draws_it_and_says_what_is_under_the_pointer(
     page.get_by_role("button", name="Whole run").click()
     assert page.evaluate("zsPage.view()") == [0, 40]
     assert said == []
+
+
+@pytest.mark.e2e
+def test_kinds_of_one_colour_share_an_entry_of_the_legend(browser: Any, tmp_path: Path) -> None:
+    spans = named("a", "b", "c").spans.with_columns(
+        pl.Series("kind", ["forward", "all_gather", "other"])
+    )
+    meta = Meta(name="a", source="imported", world_size=1)
+    page_of(make_trace(spans.to_dict(as_series=False), meta), tmp_path / "t.html")
+    page = browser.new_page()
+    page.goto((tmp_path / "t.html").as_uri())
+    assert page.locator("#legend span").all_inner_texts() == ["forward, other", "all-gather"]
+    page.close()
