@@ -166,7 +166,8 @@ def _row(entry: Entry) -> Row:
     except ZerosimError as error:
         return base | {"quality": str(error)}
     fields = ("source", "world_size", "step_ns", "exposed_ns", "peak_bytes")
-    there = len(summary["ranks"]) if summary["source"] == "imported" else None
+    of_files = max(len(summary["ranks"]), len(entry.meta.quality.ranks))
+    there = of_files if summary["source"] == "imported" else None
     return base | {f: summary[f] for f in fields} | {"quality": _quality(entry.meta, there)}
 
 

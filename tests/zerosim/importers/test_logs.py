@@ -247,14 +247,3 @@ def test_calls_that_are_not_in_a_log_of_nccl_are_noticed_by_their_numbers(tmp_pa
         1,
         "'some.log' lacks 2 calls",
     )
-
-
-def test_a_log_of_no_calls_says_how_to_have_them_written(tmp_path: Path) -> None:
-    log = "".join(INIT.format(pid=10 + r, comm="0x1", rank=r, n=2) for r in (0, 1))
-    trace = read([written(tmp_path, log)])
-    assert trace.spans.height == 0
-    said = (
-        "'some.log' says who is in which communicator, and no call:"
-        " NCCL_DEBUG_SUBSYS=COLL has calls written"
-    )
-    assert said in trace.meta.quality.warnings
