@@ -30,7 +30,9 @@ def assess(trace: Trace) -> dict[str, Any]:
         **{name: getattr(quality, name) for name in COUNTS},
         "ranks_present": present,
         "ranks_missing": None if world is None else _gaps(present, world),
-        "steps": _ranges({window.step for window in trace.meta.steps}),
+        "steps": _ranges(
+            {w.step for w in trace.meta.steps} | set(trace.spans["step"].drop_nulls())
+        ),
         "collectives": {"sized": rows.height - unsized, "unsized": unsized},
         "clock": {
             "aligned": clock.aligned,

@@ -73,8 +73,8 @@ def _of_ranks(trace: Trace, ranks: frozenset[int]) -> Trace:
 def _of_steps(trace: Trace, steps: tuple[int, int]) -> Trace:
     first, last = steps
     windows = tuple(w for w in trace.meta.steps if first <= w.step <= last)
-    if not windows:
-        found = sorted({w.step for w in trace.meta.steps})
+    found = sorted({w.step for w in trace.meta.steps} | set(trace.spans["step"].drop_nulls()))
+    if not any(first <= step <= last for step in found):
         known = (
             f"the files have {found[0]} to {found[-1]}"
             if found

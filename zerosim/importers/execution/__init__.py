@@ -15,6 +15,7 @@ from zerosim.importers.content import Content, first_byte
 from zerosim.importers.counts import count
 from zerosim.importers.execution.calls import Op, ops, sequences
 from zerosim.importers.execution.nodes import Node, read_nodes
+from zerosim.importers.execution.steps import read_steps
 from zerosim.importers.kineto.facts import ranks_of
 from zerosim.importers.loose_json import Parsed, parse_json
 from zerosim.importers.recording import Recording, is_absolute, remarks, tabulate
@@ -31,8 +32,9 @@ _UNTIMED: Final = (
 )
 _LISTED: Final = re.compile(rb'"nodes"\s*:\s*\[')
 _RANK: Final = "the rank: it is this rank's place in the largest group that it names"
-
 _ADDRESSES: Final = "the ranks of groups that are called by number alone"
+_UNMARKED: Final = "steps: the trace marks none"
+_OUTSIDE: Final = "the step of ops that were called outside of all marked steps"
 
 
 def sniff(raw: bytes) -> bool:
@@ -51,7 +53,8 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         raise TraceFileError(f"'{content.path}' has no list of nodes: give an execution trace")
     nodes, lost = read_nodes(listed)
     made, described = _groups(nodes)
-    found = ops(nodes, made[0].name if len(made) == 1 else None)
+    steps = read_steps(nodes)
+    found = ops(nodes, made[0].name if len(made) == 1 else None, steps)
     groups = (*made, *_called(found, described))
     begin = _begin(document, found)
     place = _place(found, described)
@@ -60,6 +63,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         rank=None if choice.rank is not None else place,  # whoever gives the rank is believed
         world_size=next((g.size for g in made if described[g.name] == "default_pg"), None),
         spans=_spans(found, begin),
+        windows=steps.windows,
         groups=groups,
         absolute=is_absolute(begin),
         quality=_quality(
@@ -72,6 +76,8 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
                 *((_UNTIMED,) if all(op.span is None for op in found) else ()),
                 *((_RANK,) if place is not None and choice.rank is None else ()),
                 *((_ADDRESSES,) if len(groups) > len(made) else ()),
+                *((_UNMARKED,) if not steps.marked else ()),
+                *((_OUTSIDE,) if steps.marked and any(op.step is None for op in found) else ()),
             ),
         ),
     )

@@ -10,15 +10,14 @@ from typing import Any, Final
 from zerosim.importers.counts import count
 from zerosim.importers.execution import linked
 from zerosim.importers.execution.nodes import Node, dtype, elements
+from zerosim.importers.execution.steps import Steps, step_of
 from zerosim.importers.kineto.facts import Facts, dtype_of, kind_of
 from zerosim.importers.kineto.marks import unit_of
 from zerosim.kinds import GATHERED, Kind
 
 COMMS: Final = "record_param_comms"
 _CALL: Final = "c10d::"
-_STEP: Final = "ProfilerStep#"
 _INPUT_IS_SECOND: Final = (Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.SCATTER)
-_MOST_DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class _Around:
 # the call alone. So a `c10d::` node counts where no such note is below it.
 
 
-def ops(nodes: Sequence[Node], only_group: str | None) -> list[Op]:
+def ops(nodes: Sequence[Node], only_group: str | None, steps: Steps) -> list[Op]:
     """Collectives and the outermost aten ops, in order of call. See Note [Who calls].
 
     `only_group`: the name of the group that calls without one belong to, if there is but one.
@@ -68,29 +67,31 @@ def ops(nodes: Sequence[Node], only_group: str | None) -> list[Op]:
     for node in nodes:
         outer = around.get(node.parent, _Around())
         if linked.is_device_op(node):
-            found.append(_device_op(node, outer))
+            found.append(_device_op(node, outer, steps))
             continue
-        step = _step(node.name) if node.name.startswith(_STEP) else outer.step
+        step = outer.step if (mark := step_of(node.name)) is None else mark
         unit = unit_of(node.name) or outer.unit
         op = None if outer.covered else _op(node, noted, calling, only_group)
         host = op is not None and op[0].kind is Kind.HOST
         call = op[0] if op is not None and not host else outer.call
         issued = linked.moment(node) or outer.issued_ns
         if op is not None and (host or node.id not in launching):
-            found.append(_host_op(node, op, _Around(step, unit, issued_ns=issued)))
+            called = steps.at(node.id, issued) if step is None else step
+            found.append(_host_op(node, op, _Around(called, unit, issued_ns=issued)))
         around[node.id] = _Around(step, unit, outer.covered or op is not None, call, issued)
     if all(op.issued_ns is not None for op in found):
         found.sort(key=lambda op: op.issued_ns or 0)
     return found
 
 
-def _device_op(node: Node, outer: _Around) -> Op:
+def _device_op(node: Node, outer: _Around, steps: Steps) -> Op:
     times = linked.span(node)
     facts = linked.facts_of(node, outer.call)
     # Clocks of host and device may differ by a little: nothing starts before it was issued.
     issued = min(outer.issued_ns, times[0]) if times and outer.issued_ns else outer.issued_ns
     stream = linked.stream_of(node)
-    return Op(node.name, outer.unit, outer.step, facts, stream, issued_ns=issued, span=times)
+    step = steps.at(node.parent, outer.issued_ns) if outer.step is None else outer.step
+    return Op(node.name, outer.unit, step, facts, stream, issued_ns=issued, span=times)
 
 
 def _host_op(node: Node, op: tuple[Facts, int | None, str], within: _Around) -> Op:
@@ -198,13 +199,4 @@ def _from_call(node: Node, only_group: str | None) -> Facts | None:
         group=only_group,
         elements=elements(node.inputs[index]) if sized else None,
         dtype=dtype(node.input_types, index) if sized else None,
-    )
-
-
-def _step(name: str) -> int | None:
-    number = name.removeprefix(_STEP)
-    return (
-        int(number)
-        if number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS
-        else None
     )
