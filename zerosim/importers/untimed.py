@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import polars as pl
@@ -47,12 +48,10 @@ def one_after_another(source: str, rows: Sequence[dict[str, Any]]) -> pl.DataFra
 
     Raises TraceFileError, naming `source`, where they do not fit into an int64.
     """
-    now, filled = 0, []
-    for row in rows:
-        ns = row.get("ns")
-        flags = 0 if ns is not None else int(Flag.UNTIMED)
-        filled.append({**row, "start_ns": now, "end_ns": now + (ns or 0), "flags": flags})
-        now += ns or 0
-    if now >= 2**62:
-        raise TraceFileError(f"'{source}' lasts {now} ns by its times: copy the log again")
-    return pl.DataFrame({n: [row.get(n) for row in filled] for n in ROWS}, schema=ROWS)
+    ends = list(accumulate(row.get("ns") or 0 for row in rows))
+    if ends and ends[-1] >= 2**62:
+        raise TraceFileError(f"'{source}' lasts {ends[-1]} ns by its times: copy the log again")
+    columns = {name: [row.get(name) for row in rows] for name in ROWS}
+    columns |= {"start_ns": [0, *ends[:-1]] if ends else [], "end_ns": ends}
+    columns["flags"] = [0 if row.get("ns") is not None else int(Flag.UNTIMED) for row in rows]
+    return pl.DataFrame(columns, schema=ROWS)
