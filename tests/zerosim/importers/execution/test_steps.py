@@ -99,7 +99,7 @@ def test_steps_without_times_are_reported_and_can_be_chosen(tmp_path: Path) -> N
     assert assess(read([path]))["steps"] == [[4, 5]]
     chosen = read([path], choice=Choice(steps=(5, 9)))
     assert chosen.spans["name"].to_list() == ["aten::again"]
-    with pytest.raises(TraceFileError, match="no steps 7 to 8: they are 4 to 5"):
+    with pytest.raises(TraceFileError, match="no steps 7 to 8: the files have 4 to 5"):
         read([path], choice=Choice(steps=(7, 8)))
 
 
