@@ -53,6 +53,8 @@ def test_figures_of_real_exports_are_exact(shared: Path, file: str) -> None:
         assert entry["whole"]["comm_ns"] == expected["comm_busy_ns"]
         assert entry["whole"]["exposed_ns"] == expected["exposed_comm_ns"]
         assert kernels.height == expected["kernels"]
+        exchanged = kernels.filter(pl.col("kind") != "other").height
+        assert exchanged == sum(expected["comm_kernels"].values())
         assert extent(kernels) == expected["span_ns"]
         assert moved(rows, "Memcpy") == told["CUPTI_ACTIVITY_KIND_MEMCPY"][device]
         if device in told.get("CUPTI_ACTIVITY_KIND_MEMSET", {}):
