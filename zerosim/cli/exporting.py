@@ -32,7 +32,8 @@ def export_(run: Run, to: To, out: Out, json: Json = False) -> None:
 
     Of a big run whose equal ranks are kept once, each class of ranks is written once, too.
     With --to chrome, FILE.json or FILE.json.gz holds all ranks; any other name is a directory with
-    one file a rank, as HTA wants it.
+    one file a rank, as HTA wants it. With --to csv or parquet, a name with a suffix is a file of the
+    spans; one without is a directory with spans and samples.
     """
     EXPORTERS[to]  # before the run is read
     trace = load_run(run)

@@ -35,8 +35,8 @@ EXPORTERS: Final[Registry[Exporter]] = Registry(
             "Chakra execution traces, one a rank, and comm_group.json: ASTRA-sim", chakra.write
         ),
         "html": Exporter("the timeline as one page that needs no server", html.write),
-        "csv": Exporter("one row a span, as text", tables.write_csv),
-        "parquet": Exporter("one row a span, in columns", tables.write_parquet),
+        "csv": Exporter("spans and samples as tables of text", tables.write_csv),
+        "parquet": Exporter("spans and samples as tables with types", tables.write_parquet),
     },
 )
 
