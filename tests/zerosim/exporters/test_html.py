@@ -102,6 +102,54 @@ def test_a_run_of_nothing_or_of_too_much_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+def counted(*samples: tuple[int, int, str]) -> Trace:
+    """Four spans of 10 ns, and samples: when, how much, of which counter."""
+    whens, values, counters = zip(*samples, strict=True)
+    trace = named("a", "b", "c", "d")
+    told = {"time_ns": whens, "rank": [0] * len(whens), "counter": counters, "value": values}
+    return make_trace(trace.spans, trace.meta, told)
+
+
+def test_counters_are_in_the_page_in_order_of_time(tmp_path: Path) -> None:
+    trace = counted((20, 50, "memory.allocated"), (10, 100, "memory.allocated"), (5, 3, HOSTILE[0]))
+    assert run_of(page_of(trace, tmp_path / "t.html"))["counters"] == [
+        {"rank": 0, "name": "memory.allocated", "at": [10, 20], "value": [100, 50]},
+        {"rank": 0, "name": HOSTILE[0], "at": [5], "value": [3]},
+    ]
+
+
+def test_too_many_samples_are_left_out_and_the_page_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(html, "MAX_SAMPLES", 1)
+    trace = counted((10, 100, "memory.allocated"), (20, 50, "memory.allocated"))
+    run = run_of(page_of(trace, tmp_path / "t.html"))
+    assert run["counters"] == []
+    assert run["note"] == "counters are not shown: 2 samples, over 1"
+
+
+@pytest.mark.e2e
+def test_a_browser_draws_a_counter_as_high_as_it_counted(browser: Any, tmp_path: Path) -> None:
+    trace = counted(
+        (0, 0, "memory.allocated"), (10, 100, "memory.allocated"), (20, 50, "memory.allocated")
+    )
+    page_of(trace, tmp_path / "t.html")
+    page = browser.new_page(viewport={"width": 900, "height": 400})
+    page.goto((tmp_path / "t.html").as_uri())
+    box = page.locator("canvas").bounding_box()
+    drawn = """([ns, y]) => {
+        const canvas = document.querySelector("canvas"), dots = devicePixelRatio;
+        const at = [zsPage.place(ns) * dots, y * dots, 1, 1];
+        return canvas.getContext("2d").getImageData(...at).data[3] > 0;
+    }"""
+    high, low = 26 + 24 + 5, 26 + 24 + 19  # near the upper and the lower end of the second row
+    assert [page.evaluate(drawn, [ns, high]) for ns in (5, 15, 25)] == [False, True, False]
+    assert [page.evaluate(drawn, [ns, low]) for ns in (5, 15, 25)] == [False, True, True]
+    page.mouse.move(page.evaluate("zsPage.place(15)"), box["y"] + low)
+    said = page.locator("#tip").inner_text().splitlines()
+    assert said == ["memory.allocated", "100 bytes", "from 10 ns"]
+
+
 @pytest.mark.e2e
 def test_a_browser_draws_it_and_says_what_is_under_the_pointer(
     browser: Any, tmp_path: Path

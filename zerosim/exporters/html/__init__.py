@@ -18,6 +18,7 @@ from zerosim.trace import Trace
 
 MAX_SPANS: Final = 1_000_000
 """Beyond so many a browser is no longer pleasant; Perfetto is."""
+MAX_SAMPLES: Final = 1_000_000
 _PAGE: Final = Path(__file__).with_name("page.html")
 _PLACE: Final = "RUN_AS_JSON"
 
@@ -43,19 +44,35 @@ def _run(trace: Trace) -> dict[str, Any]:
     spans = trace.spans.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     kinds = spans["kind"].unique(maintain_order=True).to_list()
     words = pl.concat([spans["name"], spans["unit"].drop_nulls()]).unique(maintain_order=True)
-    begin = trace.begin_ns
+    begin, shown = trace.begin_ns, trace.samples.height <= MAX_SAMPLES
     return {
         "name": trace.meta.name,
         "source": trace.meta.source,
         "kinds": [_ink(Kind(kind)) for kind in kinds],
         "words": words.to_list(),
         "tracks": list(_tracks(spans, kinds, words.to_list(), begin)),
+        "counters": list(_counters(trace.samples, begin)) if shown else [],
+        "note": ""
+        if shown
+        else f"counters are not shown: {trace.samples.height:,} samples, over {MAX_SAMPLES:,}",
         "steps": [
             [w.step, w.start_ns - begin, w.end_ns - begin]
             for w in trace.meta.steps
             if w.rank == trace.ranks[0]
         ],
     }
+
+
+def _counters(samples: pl.DataFrame, begin: int) -> Iterator[dict[str, Any]]:
+    """What each counter of a rank counted, in order of time; of samples of one moment the last holds on."""
+    for (rank, counter), rows in samples.group_by("rank", "counter", maintain_order=True):
+        laid = rows.sort("time_ns", maintain_order=True)
+        yield {
+            "rank": rank,
+            "name": counter,
+            "at": (laid["time_ns"] - begin).to_list(),
+            "value": laid["value"].to_list(),
+        }
 
 
 def _ink(kind: Kind) -> dict[str, Any]:
