@@ -119,7 +119,6 @@ def _quality(
 ) -> Quality:
     name = content.path.name
     version = text(dump.get("version"))
-    untimed = sum(Flag.UNTIMED in c.flags for c in calls)
     unfinished = sum(Flag.UNFINISHED in c.flags for c in calls)
     unsized = sum(c.elements is None and c.kind in SIZED for c in calls)
     last = calls[-1].number if calls else None
@@ -135,14 +134,7 @@ def _quality(
         (unsized, "has {} collectives of unknown size"),
         (len(lost), "has {} entries without a name or a time: left out"),
     )
-    unknown = (
-        (untimed, _UNTIMED),
-        (untimed and untimed == len(calls), _CLOCKS),
-        (len(calls) > untimed, _LATE),
-        (True, _ALONE),
-        (by_name, _NAMED),
-        (any(c.name.startswith("gloo:all_reduce") for c in calls), _GLOO),
-    )
+    odd = (f"entry {i} has no name or no time: left out" for i in lost[:MAX_PLACES])
     return Quality(
         events=len(calls) + len(lost),
         repaired=parsed.repaired,
@@ -150,12 +142,19 @@ def _quality(
         lost=parsed.lost,
         unsized=unsized,
         warnings=(*content.warnings, *parsed.warnings, *remarks(name, notes)),
-        places=(
-            *parsed.places,
-            *(
-                Place(name, None, f"entry {i} has no name or no time: left out")
-                for i in lost[:MAX_PLACES]
-            ),
-        ),
-        unknown=tuple(says for known, says in unknown if known),
+        places=(*parsed.places, *(Place(name, None, what) for what in odd)),
+        unknown=_unknown(calls, by_name=by_name),
     )
+
+
+def _unknown(calls: Sequence[Call], *, by_name: bool) -> tuple[str, ...]:
+    untimed = sum(Flag.UNTIMED in c.flags for c in calls)
+    silent = (
+        (untimed, _UNTIMED),
+        (untimed and untimed == len(calls), _CLOCKS),
+        (len(calls) > untimed, _LATE),
+        (True, _ALONE),
+        (by_name, _NAMED),
+        (any(c.name.startswith("gloo:all_reduce") for c in calls), _GLOO),
+    )
+    return tuple(says for is_so, says in silent if is_so)

@@ -20,7 +20,7 @@ from zerosim.kinds import SIZED
 from zerosim.quality import Place, Quality
 from zerosim.trace import Flag, flagged, of_kind
 
-MAX_RANKS: Final = 4096
+_MOST_RANKS: Final = 4096
 """A file with more is damaged or hostile."""
 _OURS: Final = frozenset({"StringIds", "TARGET_INFO_SESSION_START_TIME"})
 _NO_RANK: Final = (
@@ -68,12 +68,19 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
             )
         recorded = read_tables(database)
         session = _session(database, recorded)
+    first, *others = _ranks(content, recorded, session)
+    first = _with_file(first, content, recorded)
+    return (first, *others) if others else (replace(first, source=content.path.name),)
+
+
+def _ranks(content: Content, recorded: Recorded, session: _Session) -> list[Recording]:
+    """A recording for each process and device, one at least."""
     work = recorded.work.with_columns(_main_device(recorded.work))
     keys = work.select("pid", "main").unique().rows() or [(0, 0)]
     keys.sort(key=lambda key: (session.gpu(*key), *key))
-    if len(keys) > MAX_RANKS:
+    if len(keys) > _MOST_RANKS:
         raise TraceFileError(
-            f"'{content.path}' has GPU work of {len(keys)} processes and devices, over {MAX_RANKS}: "
+            f"'{content.path}' has GPU work of {len(keys)} processes and devices, over {_MOST_RANKS}: "
             "export the nodes one by one"
         )
     parts = work.partition_by("pid", "main", as_dict=True, maintain_order=True)
@@ -81,7 +88,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     for mark in recorded.marks:
         marks[mark.thread[0]].append(mark)
     devices = Counter(pid for pid, _ in keys)
-    recordings = [
+    return [
         _recording(
             content,
             recorded,
@@ -92,10 +99,6 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         )
         for key in keys
     ]
-    first = recordings[0]
-    if len(keys) > 1:
-        return (_with_file(first, content, recorded), *recordings[1:])
-    return (replace(_with_file(first, content, recorded), source=content.path.name),)
 
 
 def _session(database: Database, recorded: Recorded) -> _Session:
