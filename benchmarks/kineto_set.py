@@ -27,6 +27,12 @@ OPS: Final = (
     ("AddmmBackward0", "[[8, 1024, 768]]"),
     ("aten::empty_strided", "[[], [], [], [], [], []]"),
 )
+GRID: Final = (
+    '     "registers per thread": 96,      "shared memory": 103808,      "blocks per SM": 17.454546,'
+    '      "warps per SM": 69.818184,      "grid": [2304, 1, 1],      "block": [128, 1, 1],'
+    '      "est. achieved occupancy %": 0'
+)
+"""What a kernel says of its launch, blanks as the profiler writes them."""
 NAMES: Final = (
     "triton_red_fused__to_copy_add_mul_native_layer_norm_backward_sum_7",
     "void at::native::vectorized_elementwise_kernel<8, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>)",
@@ -168,7 +174,7 @@ class _Run:
             args = f'{self._placed(COMPUTE)},      "bytes": 4096, "memory bandwidth (GB/s)": 0.25'
             events.append(self._on(thread, "gpu_memset", "Memset (Device)", start, length, args))
         else:
-            args = f"{self._placed(COMPUTE)}, {self._shape(0)}"
+            args = f"{self._placed(COMPUTE)}, {GRID}"
             events.append(self._on(thread, "kernel", name, start, length, args))
         if index % 2:
             events.append(
@@ -181,14 +187,6 @@ class _Run:
         return (
             f'"queued": 0, "device": {self.rank}, "context": 2,      "stream": {stream}, '
             f'"correlation": {self.number}'
-        )
-
-    @staticmethod
-    def _shape(occupancy: int) -> str:
-        return (
-            '     "registers per thread": 96,      "shared memory": 103808,      "blocks per SM": '
-            '17.454546,      "warps per SM": 69.818184,      "grid": [2304, 1, 1],      "block": '
-            f'[128, 1, 1],      "est. achieved occupancy %": {occupancy}'
         )
 
     def _collective(
@@ -211,7 +209,7 @@ class _Run:
         self.now += 5
         thread, start, events = self._launch(COMMUNICATION, 441.631)
         yield from events
-        args = f"{self._placed(COMMUNICATION)}, {self._shape(0)}, {facts}"
+        args = f"{self._placed(COMMUNICATION)}, {GRID}, {facts}"
         full = f"ncclDevKernel_{kernel}_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
         yield self._on(thread, "kernel", full, start, 441.631, args)
         self.now += 50

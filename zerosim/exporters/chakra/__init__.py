@@ -11,27 +11,21 @@ import polars as pl
 from google.protobuf import proto
 from google.protobuf.message import Message
 
-from zerosim.chakra_schema import OWN, AttributeProto, CommType, GlobalMetadata, Node, NodeType
+from zerosim.chakra_schema import OWN, AttributeProto, GlobalMetadata, Node, NodeType
 from zerosim.disk import whole_directory
 from zerosim.exporters.chakra.groups import Numbered, number_groups
 from zerosim.exporters.chakra.waits import waits_of
+from zerosim.importers.chakra.rows import COMM_KINDS
 from zerosim.kinds import GATHERED, HOST_SIDE, Kind
 from zerosim.trace import Trace
 from zerosim.units import NS_PER_US
 
 _VERSION: Final = b"0.0.4"
-_COLLECTIVES: Final = {
-    Kind.ALL_REDUCE: CommType.ALL_REDUCE,
-    Kind.REDUCE: CommType.REDUCE,
-    Kind.ALL_GATHER: CommType.ALL_GATHER,
-    Kind.GATHER: CommType.GATHER,
-    Kind.SCATTER: CommType.SCATTER,
-    Kind.BROADCAST: CommType.BROADCAST,
-    Kind.ALL_TO_ALL: CommType.ALL_TO_ALL,
-    Kind.REDUCE_SCATTER: CommType.REDUCE_SCATTER,
-    Kind.BARRIER: CommType.BARRIER,
-}
-"""Messages and collectives of unknown kind have no receiver or type: they are written as computing."""
+_COLLECTIVES: Final = {kind: told for told, kind in reversed(COMM_KINDS.items())}
+"""By kind, the first type of it.
+
+Messages and collectives of unknown kind have no receiver or type: they are written as computing.
+"""
 _TOLD: Final = (
     *("kind", "stream", "unit", "issued_ns", "start_ns", "end_ns", "step", "micro_batch"),
     *("group", "elements", "nbytes", "wire_bytes", "dtype", "bucket", "flags"),
