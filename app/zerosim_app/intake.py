@@ -18,6 +18,8 @@ from zerosim_app.jobs import Report
 from zerosim_app.uploads import Announced, Upload, Uploads
 
 MAX_NAME: Final = 80
+SALVAGE: Final = "Keep what is whole of files that end early"
+"""What `--salvage` is called on the page."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _ENDINGS: Final = re.compile(
     r"(\.pt)?(\.trace)?(\.jsonl?|\.tar|\.zip|\.tgz|\.et|\.sqlite|\.pickle|\.pkl|\.log|\.txt)?(\.gz)?$"
@@ -91,7 +93,7 @@ def _as_dropped(sentence: str, upload: Upload) -> str:
     """`sentence` about files as their user knows them, not where they are kept."""
     kept = re.escape(str(upload.folder))
     whole = re.sub(rf"'{kept}/[\d-]+'", f"'{_called(upload.files)}'", sentence)
-    return re.sub(rf"{kept}/([\d-]+/)?", "", whole)
+    return re.sub(rf"{kept}/([\d-]+/)?", "", whole).replace("--salvage", f"ticking '{SALVAGE}'")
 
 
 def _named(trace: Trace, name: str) -> Trace:

@@ -151,7 +151,8 @@ def test_errors_name_files_as_their_user_knows_them(
 
 def test_a_file_that_ends_early_is_kept_as_far_as_it_is_whole_if_asked(tmp_path: Path) -> None:
     cut = {"a.json": kineto(0)[:-60]}
-    with pytest.raises(InputError, match="salvage"):
+    told = "by ticking 'Keep what is whole of files that end early'$"
+    with pytest.raises(InputError, match=told):
         take(cut, tmp_path)
     trace = load_run(tmp_path / take(cut, tmp_path, salvage=True))
     assert trace.meta.quality.lost == 1

@@ -71,7 +71,7 @@ def _clock(clock: Mapping[str, Any], present: Sequence[Sequence[int]]) -> str:
     error = "" if clock["error_ns"] is None else f", within {format_ns(clock['error_ns'])}"
     moves = [f"rank {rank} by {_signed(ns)}" for rank, ns in clock["offsets_ns"] if ns]
     shown = ", ".join([*moves[:_SHOWN], *(["…"] if len(moves) > _SHOWN else [])])
-    told = "moved" if clock["corrected"] else "collectives would end together, moved"
+    told = "moved" if clock["corrected"] else "collectives would end together if moved"
     return agree + error + (f"; {told}: {shown}" if shown else "")
 
 

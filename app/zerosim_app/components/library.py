@@ -10,6 +10,7 @@ from zerosim.trace import Trace
 from zerosim.units import format_bytes
 from zerosim_app.components.attributes import wild
 from zerosim_app.components.facts import quality
+from zerosim_app.intake import SALVAGE
 
 
 def buttons() -> list[dmc.Button]:
@@ -47,9 +48,7 @@ def drop_zone(max_bytes: int) -> list[Component]:
         className="zs-drop",
     )
     name = dmc.TextInput(id="runs-name", label="Name of the run", placeholder="from the first file")
-    salvage = dmc.Checkbox(
-        id="runs-salvage", label="Keep what is whole of files that end early", radius="sm"
-    )
+    salvage = dmc.Checkbox(id="runs-salvage", label=SALVAGE, radius="sm")
     sending = [
         html.Progress(id="runs-bar", value="0", max="100", **wild({"aria-label": "Sent"})),
         dmc.Button("Cancel", id="runs-cancel", variant="default", size="compact-sm"),
