@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.zerosim.importers.told import SHARED, TRUTH, held
 from zerosim.errors import TraceFileError
 from zerosim.importers import read
 from zerosim.importers.unknown import describe
@@ -107,3 +108,19 @@ def test_files_beside_the_real_traces_are_refused_by_what_they_are(
             read([path])
         assert str(refusal.value).startswith(f"'{path}' is {REFUSED[pattern]}")
         assert ": known formats are exported, nccl-profiler, kineto" in str(refusal.value)
+
+
+LEFT_OUT = ("10_unescaped_quotes_newline.json",)
+"""Files of which an event cannot be read."""
+DAMAGED = ("01_truncated.json", "02_truncated.json.gz", "50_malicious_pickle_0")
+FOLDERS = sorted(path.name for path in SHARED.iterdir() if path.is_dir()) if TRUTH else []
+
+
+@pytest.mark.parametrize("folder", held(FOLDERS))
+def test_all_other_files_are_read_and_an_empty_run_says_why(shared: Path, folder: str) -> None:
+    refused = {path for pattern in REFUSED for path in shared.glob(pattern)}
+    paths = {path for path in (shared / folder).rglob("*") if path.is_file()} - refused
+    for path in sorted(path for path in paths if path.name not in DAMAGED):
+        trace = read([path])
+        assert trace.spans.height or trace.meta.quality.warnings, path
+        assert (trace.meta.quality.skipped > 0) == (path.name in LEFT_OUT), path
