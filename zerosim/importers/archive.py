@@ -11,13 +11,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from gzip import BadGzipFile, GzipFile
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final, final
 
 from zerosim.errors import TraceFileError
 from zerosim.importers.content import (
+    COMPANION,
     MAX_BYTES,
     Content,
     is_archive,
@@ -32,6 +33,9 @@ MAX_DEPTH: Final = 2
 
 MAX_UNPACKED: Final = 2**36
 """The most bytes all members of an archive may come to."""
+
+MAX_COMPANIONS: Final = 2**26
+"""The most bytes of files that are kept for those beside them."""
 
 _MAX_HEADERS: Final = 2**22
 """Bytes that a member's header, or the whole list of a zip, may take."""
@@ -78,16 +82,32 @@ def _members(content: Content, allowance: Allowance, depth: int) -> Iterator[Con
     try:
         with _opened(content, allowance) as file:
             read = _zipped if content.raw.startswith(_ZIP) else _tarred
+            # They may stand behind the files that need them, so the archive is gone through twice.
+            before = replace(allowance, notes=[])
+            companions = _kept(read(content.path, file, before, COMPANION))
+            file.seek(0)
+            file.headers = _MAX_HEADERS
             for member in read(content.path, file, allowance):
                 if is_archive(member.raw):
                     yield from _members(member, allowance, depth + 1)
                 else:
-                    yield member
+                    yield replace(member, beside=companions.get(member.path.parent, b""))
     except _FAULTS as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise TraceFileError(
             f"'{content.path}' is a damaged archive ({reason}): make or copy it again"
         ) from None
+
+
+def _kept(companions: Iterator[Content]) -> dict[Path, bytes]:
+    """What `companions` hold, by folder, as far as they come to MAX_COMPANIONS in all."""
+    kept: dict[Path, bytes] = {}
+    room = MAX_COMPANIONS
+    for member in companions:
+        if len(member.whole) <= room:
+            kept[member.path.parent] = member.raw
+            room -= len(member.raw)
+    return kept
 
 
 @final
@@ -142,7 +162,9 @@ def _unzip(path: Path, zipped: IO[bytes], to: IO[bytes], limit: int) -> None:
     to.seek(0)
 
 
-def _zipped(path: Path, file: _Careful, allowance: Allowance) -> Iterator[Content]:
+def _zipped(
+    path: Path, file: _Careful, allowance: Allowance, only: str | None = None
+) -> Iterator[Content]:
     with zipfile.ZipFile(file) as archive:
         listed = archive.infolist()
         for member in listed:
@@ -151,12 +173,17 @@ def _zipped(path: Path, file: _Careful, allowance: Allowance) -> Iterator[Conten
             if why := _outside(member.filename) or _unreadable(member):
                 _leave_out(path, member.filename, why, allowance)
                 continue
+            if only and _last(member.filename) != only:
+                _count(path, allowance)
+                continue
             file.headers = MAX_UNPACKED
             with archive.open(member) as opened:
                 yield _counted(path, member.filename, opened, allowance)
 
 
-def _tarred(path: Path, file: _Careful, allowance: Allowance) -> Iterator[Content]:
+def _tarred(
+    path: Path, file: _Careful, allowance: Allowance, only: str | None = None
+) -> Iterator[Content]:
     with tarfile.open(fileobj=file, mode="r:") as archive:
         while True:
             file.headers = _MAX_HEADERS
@@ -167,6 +194,9 @@ def _tarred(path: Path, file: _Careful, allowance: Allowance) -> Iterator[Conten
                 continue
             if why := _outside(member.name) or _irregular(member):
                 _leave_out(path, member.name, why, allowance)
+                continue
+            if only and _last(member.name) != only:
+                _count(path, allowance)
                 continue
             file.headers = MAX_UNPACKED
             opened = archive.extractfile(member)
@@ -222,8 +252,11 @@ def _count(path: Path, allowance: Allowance) -> None:
 
 
 def _is_hidden(name: str) -> bool:
-    last = PurePosixPath(name.replace("\\", "/")).name
-    return last.startswith(".") or name.startswith("__MACOSX/")
+    return _last(name).startswith(".") or name.startswith("__MACOSX/")
+
+
+def _last(name: str) -> str:
+    return PurePosixPath(name.replace("\\", "/")).name
 
 
 def _outside(name: str) -> str:

@@ -30,6 +30,8 @@ SMALL: Final = 2**26
 _CHUNK: Final = 2**16
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _GZIP: Final = b"\x1f\x8b"
+COMPANION: Final = "comm_group.json"
+"""A file that other files of a folder cannot be read without."""
 SQLITE: Final = b"SQLite format 3\x00"
 
 
@@ -43,6 +45,8 @@ class Content:
 
     Of what is put together of pieces of a file, `origin` is that file, and `cuts` say from which byte
     of `raw` on how many more of its bytes lie before: (at, more), ascending.
+
+    `beside`: what COMPANION in the same folder holds, if both are members of an archive.
     """
 
     path: Path
@@ -52,6 +56,7 @@ class Content:
     stored: Stored | None = None
     cuts: tuple[tuple[int, int], ...] = ()
     origin: Source = b""
+    beside: bytes = b""
 
     def byte(self, at: int) -> int:
         """The byte of the file at which byte `at` of `raw` lies."""

@@ -9,11 +9,10 @@ from typing import Any, Final
 import orjson
 
 from zerosim.importers.chakra.nodes import ChakraFile
-from zerosim.importers.content import Content
+from zerosim.importers.content import COMPANION, Content
 from zerosim.importers.kineto.facts import ranks_of
 from zerosim.trace import MAX_RANKS, Group
 
-BESIDE: Final = "comm_group.json"
 _MOST_BYTES: Final = 2**26
 _OPENS: Final = re.compile(rb'\s*\{\s*"[^"]{0,300}"\s*:\s*\[\s*\d')
 
@@ -61,9 +60,11 @@ def _entries(texts: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 def _beside(content: Content) -> dict[str, tuple[int, ...]]:
-    file = content.file.with_name(BESIDE) if content.file is not None else None
+    if content.beside:
+        return _listed(content.beside)
+    file = content.path.with_name(COMPANION)
     try:
-        if file is None or not file.is_file() or file.stat().st_size > _MOST_BYTES:
+        if not file.is_file() or file.stat().st_size > _MOST_BYTES:
             return {}
         return _listed(file.read_bytes())
     except OSError:
