@@ -67,7 +67,7 @@ def _clock(clock: Mapping[str, Any], present: Sequence[Sequence[int]]) -> str:
     n_ranks = sum(b - a + 1 for a, b in present)
     if n_ranks <= 1:
         return "one rank alone" if n_ranks else "no ranks to compare"
-    agree = "ranks agree" if clock["aligned"] else "ranks are not on one clock"
+    agree = "ranks agree" if clock["aligned"] else "ranks cannot be compared as they are"
     error = "" if clock["error_ns"] is None else f", within {format_ns(clock['error_ns'])}"
     moves = [f"rank {rank} by {_signed(ns)}" for rank, ns in clock["offsets_ns"] if ns]
     shown = ", ".join([*moves[:_SHOWN], *(["…"] if len(moves) > _SHOWN else [])])

@@ -35,7 +35,7 @@ def test_each_fact_of_the_report_has_its_line() -> None:
         ("steps", "10-13"),
         ("collectives", "40 of known size, 4 of unknown"),
         ("before the recording", "3 ops launched"),
-        ("clock", "ranks are not on one clock, within 2 ms; moved: rank 1 by -500 ns"),
+        ("clock", "ranks cannot be compared as they are, within 2 ms; moved: rank 1 by -500 ns"),
         *[("odd", "'a.json' at byte 12,345: left out")] * 5,
         ("odd", "… and 2 more places"),
         ("unknown", "memory: nobody wrote it down"),

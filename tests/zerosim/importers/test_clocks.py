@@ -143,7 +143,7 @@ def test_the_report_says_what_was_moved(
     files = [str(path) for path in apart]
     assert run(["import", *files, "-o", str(tmp_path / "a")]) == 0
     assert (
-        "ranks are not on one clock; collectives would end together if moved: rank 1 by -90 ms, rank 2 by +500 µs"
+        "ranks cannot be compared as they are; collectives would end together if moved: rank 1 by -90 ms, rank 2 by +500 µs"
         in capsys.readouterr().out
     )
     assert run(["import", *files, "--align-clocks", "-o", str(tmp_path / "b")]) == 0
