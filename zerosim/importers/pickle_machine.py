@@ -19,6 +19,7 @@ MAX_BYTES: Final = 3 * 2**29
 """The most memory that the values of one pickle may take, as Note [What values weigh] counts it."""
 _NAME_BYTES: Final = 60
 _LONGEST_INTEGER: Final = 16
+_LONGEST_FRAME: Final = 2**32
 _ENDS_EARLY: Final = "ends early (interrupted dump?)"
 
 
@@ -33,7 +34,8 @@ class EndsEarlyError(Refused):
 class Machine:
     """The program, how far it has come, its stack, and what it has put aside by number.
 
-    `memo` is a list as long as the numbers follow each other, each given once. `spent`: bytes of Note [What values weigh].
+    `memo` is a list as long as the numbers follow each other, each given once. `spent`: bytes of
+    Note [What values weigh].
     """
 
     def __init__(self, raw: bytes) -> None:
@@ -180,14 +182,6 @@ def _recall(width: int) -> Callable[[Machine], None]:
     return recall
 
 
-def _memoize(machine: Machine) -> None:
-    machine.remember(len(machine.memo))
-
-
-def _mark(machine: Machine) -> None:
-    machine.marks.append(len(machine.stack))
-
-
 def _append(machine: Machine) -> None:
     value = machine.stack.pop()
     machine.top(list).append(value)
@@ -237,8 +231,16 @@ def _gathered(make: Callable[[list[Any]], object]) -> Callable[[Machine], None]:
     return push
 
 
-def _skip(machine: Machine, size: int) -> None:
-    machine.take(size)
+def _protocol(machine: Machine) -> None:
+    if machine.begun:
+        raise Refused("names its protocol, which belongs at the start")
+    machine.take(1)
+
+
+def _frame(machine: Machine) -> None:
+    # How long it is, nobody needs to know: all bytes are at hand. A damaged byte may look like one.
+    if machine.number(8) >= _LONGEST_FRAME:
+        raise Refused("has a frame of unbelievable size")
 
 
 def _signed(raw: bytes) -> int:
@@ -255,17 +257,13 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", errors="backslashreplace")  # paths may hold any bytes
 
 
-def _real(raw: bytes) -> object:
-    return struct.unpack(">d", raw)[0]
-
-
 _STOP: Final = ord(".")
 _INSTRUCTIONS: Final[dict[int, Callable[[Machine], None]]] = {
     code[0]: instruction
     for code, instruction in (
-        (b"\x80", lambda machine: _skip(machine, 1)),  # protocol
-        (b"\x95", lambda machine: _skip(machine, 8)),  # frame
-        (b"(", _mark),
+        (b"\x80", _protocol),
+        (b"\x95", _frame),
+        (b"(", lambda machine: machine.marks.append(len(machine.stack))),
         (b"N", _always(lambda: None)),
         (b"\x88", _always(lambda: True)),
         (b"\x89", _always(lambda: False)),
@@ -276,7 +274,7 @@ _INSTRUCTIONS: Final[dict[int, Callable[[Machine], None]]] = {
         (b"M", _sized(2, _unsigned)),
         (b"J", _sized(4, _signed)),
         (b"\x8a", _counted(1, _signed)),
-        (b"G", _sized(8, _real)),
+        (b"G", _sized(8, lambda raw: struct.unpack(">d", raw)[0])),
         (b"X", _counted(4, _text)),
         (b"\x8c", _counted(1, _text)),
         (b"\x8d", _counted(8, _text)),
@@ -292,7 +290,7 @@ _INSTRUCTIONS: Final[dict[int, Callable[[Machine], None]]] = {
         (b"\x87", _tuple_of(3)),
         (b"q", _remember(1)),
         (b"r", _remember(4)),
-        (b"\x94", _memoize),
+        (b"\x94", lambda machine: machine.remember(len(machine.memo))),
         (b"h", _recall(1)),
         (b"j", _recall(4)),
     )

@@ -101,6 +101,8 @@ def test_what_names_a_global_is_refused_and_never_run(tmp_path: Path, protocol: 
         (b"\x80\x02NQ.", "would call or fill an object"),
         (b"\x80\x02Pid\n.", "would call or fill an object"),
         (b"\x80\x05\x97.", "has an instruction (b'\\x97') that no dump needs"),
+        (b"\x80\x02N\x80\x02.", "names its protocol, which belongs at the start, at byte 3"),
+        (b"\x80\x04\x95" + b"\x01" * 8 + b"N.", "has a frame of unbelievable size"),
         (pickle.dumps({1, 2}), "that no dump needs"),
         (pickle.dumps(2**1000), "has an integer that no dump needs"),
         (pickle.dumps(2**4000), "has an instruction (b'\\x8b') that no dump needs"),

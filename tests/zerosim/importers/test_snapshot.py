@@ -181,4 +181,5 @@ def test_a_changed_byte_never_loses_an_event_silently(place: int, byte: int) -> 
     except TraceFileError as refused:
         assert "\n" not in str(refused)  # noqa: PT017 - most changes are refused
     else:
-        assert all(f.quality.skipped <= f.quality.events for f in found)
+        warned = any(f.quality.warnings for f in found)
+        assert warned or sum(f.samples.height for f in found) == 3 + 7
