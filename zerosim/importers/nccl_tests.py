@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Final
 
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
+from zerosim.importers.json_lines import Faults
 from zerosim.importers.kineto.facts import dtype_of, kind_of
-from zerosim.importers.recording import Recording
-from zerosim.importers.untimed import one_after_another
+from zerosim.importers.recording import Recording, remarks
+from zerosim.importers.untimed import logged
 from zerosim.kinds import Kind
-from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.trace import Group
 from zerosim.units import DTYPE_BYTES
 
@@ -48,7 +49,7 @@ def sniff(raw: bytes) -> bool:
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     """One recording, as of rank 0, which wrote the log. Raises TraceFileError where times do not fit."""
     rows: list[_Row] = []
-    places: list[Place] = []
+    faults = Faults()
     ranks: dict[int, str] = {}
     program, columns, n_rows, at = "", "", 0, 0
     for raw in content.raw.splitlines(keepends=True):
@@ -64,14 +65,18 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
             cells = row[4].split()[columns.split().index("time") - 4 :]
             rows += (sides := _sides(row, cells))
             if len(sides) < _expected(cells):
-                places.append(Place(content.path.name, at, "a row that is not whole"))
+                faults.skipped += 1
+                faults.note(content, at, "a row that is not whole")
         elif columns and len(_DECIMAL.findall(line)) >= 3:  # noqa: PLR2004 - time and two rates
             n_rows += 1
-            places.append(Place(content.path.name, at, "a row whose sizes cannot be read"))
+            faults.skipped += 1
+            faults.note(content, at, "a row whose sizes cannot be read")
         at += len(raw)
     kind = _kind(program, columns, rows, len(ranks))
     told = [row | {"kind": kind.value} for row, _, _ in rows]
-    return (_recording(content, told, ranks, n_rows, places, given=choice.rank is not None),)
+    writer = 0 if choice.rank is None else None  # whoever gives the rank is believed
+    (recording,) = logged(content, {writer: told}, faults, _UNKNOWN)
+    return (_described(recording, ranks, n_rows),)
 
 
 def _expected(cells: list[str]) -> int:
@@ -118,37 +123,20 @@ def _kind(program: str, columns: str, rows: list[_Row], n: int) -> Kind:
     return Kind.COLLECTIVE
 
 
-def _recording(
-    content: Content,
-    rows: list[dict[str, Any]],
-    ranks: dict[int, str],
-    n_rows: int,
-    places: list[Place],
-    *,
-    given: bool,
-) -> Recording:
-    name, n = content.path.name, len(ranks)
+def _described(recording: Recording, ranks: dict[int, str], n_rows: int) -> Recording:
+    """`recording` with all that the log says of the run; its events are rows, which have two sides."""
+    n, kinds = len(ranks), set(recording.spans["kind"])
     notes = (
-        (len(places), f"'{name}' has {len(places)} rows that are not whole: left out"),
-        (not rows, f"'{name}' has no times: its table is empty"),
-        (
-            rows and rows[0]["kind"] == Kind.COLLECTIVE,
-            f"'{name}' does not say which collective it measured",
-        ),
-        (not n, f"'{name}' does not list its ranks"),
+        (not kinds, "has no times: its table is empty"),
+        (Kind.COLLECTIVE in kinds, "does not say which collective it measured"),
+        (not n, "does not list its ranks"),
     )
-    return Recording(
-        source=name,
-        rank=None if given else 0,  # whoever gives the rank is believed
+    quality = recording.quality
+    said = (*quality.warnings, *remarks(recording.source, notes))
+    return replace(
+        recording,
         world_size=n or None,
         device=next((device for device in ranks.values() if device), None),
-        spans=one_after_another(name, rows),
         groups=(Group("world", n, tuple(range(n))),) if n else (),
-        quality=Quality(
-            events=n_rows,
-            skipped=len(places),
-            warnings=(*content.warnings, *(text for said, text in notes if said)),
-            places=tuple(places[:MAX_PLACES]),
-            unknown=_UNKNOWN,
-        ),
+        quality=replace(quality, events=n_rows, warnings=said),
     )
