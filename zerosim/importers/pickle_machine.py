@@ -201,6 +201,7 @@ def _appends(machine: Machine) -> None:
 def _set_item(machine: Machine) -> None:
     value, key = machine.stack.pop(), machine.stack.pop()
     fill(machine.top(dict), [key, value])
+    machine.spent += weights.entries_weigh(1)
 
 
 def _set_items(machine: Machine) -> None:

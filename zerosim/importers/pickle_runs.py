@@ -21,6 +21,8 @@ _VALUE: Final = (
 _VALUES: Final = re.compile(_VALUE, re.DOTALL)
 _RECALLS: Final = re.compile(_RECALL, re.DOTALL)
 _FLAT: Final = re.compile(rb"\}\x94\((%b{2,64})u" % _VALUE, re.DOTALL)
+_FEWEST_KEYS: Final = 2
+"""`findall` gives no tuples of one group alone."""
 _MOST_DICTS: Final = 1000
 _MOST_SHAPES: Final = 64
 _MOST_FAILURES: Final = 16
@@ -156,7 +158,7 @@ def _learn(machine: Machine, runs: Runs, at: int, calm: int) -> _Shape | None:
     flat = _FLAT.match(machine.raw, at, calm) if runs.failures < _MOST_FAILURES else None
     tokens = _VALUES.findall(machine.raw, *flat.span(1)) if flat else []
     keys, before, runs.last = tuple(tokens[::2]), runs.last, tuple(tokens[::2])
-    if not keys or len(tokens) % 2 or keys != before:
+    if len(keys) < _FEWEST_KEYS or len(tokens) % 2 or keys != before:
         return None
     if keys not in runs.shapes and len(runs.shapes) < _MOST_SHAPES:
         try:

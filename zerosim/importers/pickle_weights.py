@@ -22,10 +22,10 @@ WEIGHTS: Final = {
 }
 """Of common instructions, by their code."""
 _FEW: Final = 10
-_ENTRY, _ENTRY_OF_MANY = 40, 96
-"""A dict of many entries has more room to spare."""
+_TABLE, _ENTRY, _ENTRY_OF_MANY = 136, 16, 96
+"""A dict with any entry has a table; one of many entries has more room to spare."""
 
 
 def entries_weigh(entries: int) -> int:
     """What so many entries of a dict take, in bytes."""
-    return entries * (_ENTRY if entries <= _FEW else _ENTRY_OF_MANY)
+    return _TABLE + entries * (_ENTRY if entries <= _FEW else _ENTRY_OF_MANY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -112,6 +113,12 @@ def test_what_is_put_aside_anew_is_what_counts() -> None:
     assert came == ["old", *[{"old": 2}] * 9, "new", *[{"new": 2}] * 9]
 
 
+@pytest.mark.parametrize("entries", [b"", b"h\0K\1", b"h\0K\1" * 2, b"h\0", b"h\0]\x94h\0]\x94"])
+def test_dicts_of_any_number_of_entries_come_alike_on_both_ways(entries: bytes) -> None:
+    raw = b"\x80\x04](\x8c\1a\x94" + (b"}\x94(" + entries + b"u") * 9 + b"e."
+    assert outcome(pickle_stretches.run, raw) == outcome(run_plainly, raw)
+
+
 def test_a_history_takes_few_single_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[int] = []
 
@@ -129,6 +136,30 @@ def test_a_history_takes_few_single_steps(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_collector_of_garbage_runs_on_afterwards(raw: bytes) -> None:
     outcome(pickle_stretches.run, raw)
     assert gc.isenabled()
+
+
+HUNGRY = (
+    *(b"]", b"}", b"(", b"N", b"h\0", b"M\0\1", b"J\0\0\0\1", b"\x8a\x08abcdefgh", b"N\x94"),
+    *(b"}(h\0h\0u", b"}h\0h\0s", b"}\x94(h\0K\1u", b"](h\0h\0e", b"]h\0a", b"]\x94h\0a"),
+    *(b"K\1\x85", b"(K\1t", b"G12345678", b"\x8c\2ab", b"\x8c\6\xf0\x9f\x8c\x8dab"),
+)
+
+
+@pytest.mark.parametrize("code", HUNGRY)
+def test_what_values_take_is_reckoned_well_enough(
+    code: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 2**20
+    monkeypatch.setattr("zerosim.importers.pickle_machine.MAX_BYTES", most)
+    machine = Machine(b"\x80\x04\x8c\1a\x94" + code * (most // len(code)) + b".")
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refused, match="holds values of more than"):
+            pickle_stretches.run(machine)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * most
 
 
 @pytest.mark.parametrize("code", [b"]", b"}", b"}\x94", b"M\0\1", b"(", b"N", b"h\0", b"\x8c\2ab"])
