@@ -86,7 +86,7 @@ def _stretch(machine: Machine, runs: Runs, calm: int) -> bool:  # noqa: C901, PL
                 memo.append(stack[-1])
                 spent += PUT_ASIDE
                 at += 1
-            elif code == _SET_ITEMS and (entries := _set_items(stack, marks)):
+            elif code == _SET_ITEMS and (entries := _set_items(stack, marks)) is not None:
                 spent += entries_weigh(entries)
                 at += 1
             else:
