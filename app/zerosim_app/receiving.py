@@ -21,8 +21,8 @@ def blueprint(uploads: Uploads) -> Blueprint:
     `{"received": bytes}`; `DELETE /api/uploads/<id>` gives up.
 
     A wrong request is answered by `{"error": sentence}`: 404 for what nobody announced, 409 for a
-    slice out of order, or one that came before (`received` says which byte is next), 413 for one too
-    long, else 400.
+    slice out of order (`received` says which byte is next; the last one, sent once more, is in order),
+    413 for one too long, else 400.
     """
     routes = Blueprint("zerosim_uploads", __name__, url_prefix="/api/uploads")
 
