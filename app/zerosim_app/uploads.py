@@ -23,6 +23,8 @@ from zerosim.units import format_bytes
 
 MAX_FILES: Final = 4_096
 """As many as an archive may have."""
+MAX_UPLOADS: Final = 32
+"""So many drops may be on their way at once."""
 IDLE_S: Final = 900.0
 """An upload of which nothing came for so long is given up, and what came of it deleted."""
 _CONFIG_KEY: Final = "ZEROSIM_UPLOADS"
@@ -77,6 +79,8 @@ class Uploads:
         """Make room for `files`; returns the upload's id. Raises InputError if they are too much."""
         self._refuse(files)
         with self._lock:
+            if len(self._known) >= MAX_UPLOADS:
+                raise InputError(f"{MAX_UPLOADS} drops are being sent already: wait for one of them")
             root = self._folder()
             wanted = sum(file.nbytes for file in files)
             free = shutil.disk_usage(root).free

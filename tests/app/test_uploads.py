@@ -103,6 +103,14 @@ def test_what_is_too_much_is_refused_before_a_byte_of_it_comes(
     assert kept(tmp_path) == []
 
 
+def test_no_more_than_32_drops_are_on_their_way(uploads: Uploads) -> None:
+    begun = [uploads.begin([Announced("a", 0)]) for _ in range(32)]
+    with pytest.raises(InputError, match="32 drops are being sent already"):
+        uploads.begin([Announced("a", 0)])
+    uploads.drop(begun[0])
+    uploads.begin([Announced("a", 0)])
+
+
 def test_a_full_disk_is_said_first(
     uploads: Uploads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,7 +84,7 @@ export function shareFacts(run, row, { shares, t0, t1 }) {
   const n = countBetween(run, row, t0, t1);
   return {
     title: `${n} ${n === 1 ? "span" : "spans"} in ${formatNs(t1 - t0)}`,
-    facts: parts.map(([role, share]) => [roleName(run.about, role), formatShare(share)]),
+    facts: parts.map(([role, share]) => [roleName(run.about, role, kindsOf(run)), formatShare(share)]),
     parts,
     n,
   };
@@ -103,8 +103,19 @@ function countBetween(run, row, a, b) {
   return lo - first;
 }
 
-/** How a role is called in full: `all-gather`. */
-export function roleName(about, role) {
+/** The kinds that occur in a run. */
+export function kindsOf(run) {
+  return (run.kinds ??= new Set(run.kind));
+}
+
+/**
+ * How a role is called in full: `all-gather`. One that stands for others alone has their names: what
+ * is drawn as an all-reduce, or as a forward, must not be called one.
+ */
+export function roleName(about, role, kinds) {
   const { key } = about.roles[role];
-  return key === "idle" ? "waiting, host" : kindName(key);
+  if (key === "idle") return "waiting, host";
+  const drawn = [...kinds].filter((kind) => about.kind_role[kind] === role).map((kind) => about.kinds[kind]);
+  if (!drawn.length || drawn.includes(key)) return kindName(key);
+  return drawn.map((kind) => (kind === "other" ? "compute" : kindName(kind))).join(", ");
 }

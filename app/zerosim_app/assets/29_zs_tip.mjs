@@ -2,7 +2,7 @@
 
 import { formatBytes, formatNs } from "./11_zs_time.mjs";
 import { chooseSeries, counterName, valueAt } from "./15_zs_memory.mjs";
-import { factsOf, roleName, shareFacts } from "./18_zs_words.mjs";
+import { factsOf, kindsOf, roleName, shareFacts } from "./18_zs_words.mjs";
 
 const AWAY = 16;
 
@@ -72,7 +72,7 @@ function list(facts) {
 /** Fills the legend with the roles that occur, and waiting. */
 export function drawLegend(tl) {
   const { about } = tl.runs[0];
-  const kinds = new Set(tl.runs.flatMap((run) => [...new Set(run.kind)]));
+  const kinds = new Set(tl.runs.flatMap((run) => [...kindsOf(run)]));
   const used = new Set([...kinds].map((kind) => about.kind_role[kind]));
   const entries = [...used]
     .sort((a, b) => a - b)
@@ -82,14 +82,12 @@ export function drawLegend(tl) {
 
 function legendEntry(tl, about, role, kinds) {
   const entry = element("span", "zs-tl-key");
-  const { label } = about.roles[role];
-  // Kernels whose phase is unknown have the colour of a forward, and must not be called one.
-  const unknown = about.kinds.indexOf("other");
-  const phase = [...kinds].some((kind) => kind !== unknown && about.kind_role[kind] === role);
-  const chip = element("i", "zs-tl-chip zs-tl-chip-label", label === "-" || !phase ? "" : label);
+  const { label, key } = about.roles[role];
+  const own = label !== "-" && [...kinds].some((kind) => about.kinds[kind] === key);
+  const chip = element("i", "zs-tl-chip zs-tl-chip-label", own ? label : "");
   chip.style.background = tl.inks.roles[role];
   chip.style.color = tl.inks.onRole[role];
-  entry.append(chip, element("span", "", phase ? roleName(about, role) : "compute"));
+  entry.append(chip, element("span", "", roleName(about, role, kinds)));
   return entry;
 }
 

@@ -2,7 +2,7 @@
 // offers `window.zsTimeline` to tests. Imported once: what it starts is told by `window.zsTimeline`.
 
 import { groupOf, opField } from "./10_zs_core.mjs";
-import { roleName } from "./18_zs_words.mjs";
+import { kindsOf, roleName } from "./18_zs_words.mjs";
 import { listenToPointer } from "./24_zs_pointer.mjs";
 import { listenToKeys } from "./25_zs_keys.mjs";
 import { readAddress } from "./26_zs_address.mjs";
@@ -165,8 +165,8 @@ function hook() {
       const found = tl().shown(x - box.left, y - box.top);
       if (!found) return null;
       if (found.span !== undefined) return spanRecord(tl(), found.run, found.span);
-      const { about } = tl().runs[found.run];
-      const entries = [...found.shares].map((ns, role) => [roleName(about, role), ns / (found.t1 - found.t0)]);
+      const run = tl().runs[found.run];
+      const entries = [...found.shares].map((ns, role) => [roleName(run.about, role, kindsOf(run)), ns / (found.t1 - found.t0)]);
       return { run: found.run, row: found.row, shares: Object.fromEntries(entries.filter(([, s]) => s > 0)) };
     },
     screenRect(run, i) {

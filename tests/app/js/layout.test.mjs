@@ -256,3 +256,15 @@ test("stepping goes to the next start on any row in sight, then to the end", () 
   assert.equal(nextEdge(tl, 40), 80);
   assert.equal(nextEdge(tl, 80), 1e6);
 });
+
+test("a colour is called by its own kind only where that occurs, else by those that have it", () => {
+  const about = {
+    kinds: ["forward", "all_reduce", "collective", "all_to_all", "other", "host"],
+    kind_role: [0, 1, 1, 1, 0, 2],
+    roles: [{ key: "forward" }, { key: "all_reduce" }, { key: "idle" }],
+  };
+  assert.equal(words.roleName(about, 1, new Set([1, 2])), "all-reduce");
+  assert.equal(words.roleName(about, 1, new Set([2, 3, 4])), "collective, all-to-all");
+  assert.equal(words.roleName(about, 0, new Set([4])), "compute");
+  assert.equal(words.roleName(about, 2, new Set([5])), "waiting, host");
+});
