@@ -80,7 +80,9 @@ class Uploads:
         self._refuse(files)
         with self._lock:
             if len(self._known) >= MAX_UPLOADS:
-                raise InputError(f"{MAX_UPLOADS} drops are being sent already: wait for one of them")
+                raise InputError(
+                    f"{MAX_UPLOADS} drops are being sent already: wait for one of them"
+                )
             root = self._folder()
             wanted = sum(file.nbytes for file in files)
             free = shutil.disk_usage(root).free
