@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,21 @@ def test_sending_is_cancelled(open_page: Any, tmp_path: Path) -> None:
     page.click("#runs-cancel")
     page.wait_for_selector("#runs-sent >> text=Nothing was sent.")
     assert page.is_hidden("#runs-sending")
+
+
+def test_who_leaves_while_sending_leaves_nothing_behind(open_page: Any, tmp_path: Path) -> None:
+    (tmp_path / "left.json").write_bytes(b" " * 20 * 2**20)
+    kept = "zerosim-uploads-*/*/*/left.json"
+    page = open_page("/runs")
+    page.route("**/api/uploads/*/0?at=*", lambda _: None)
+    page.set_input_files("#runs-drop input", tmp_path / "left.json")
+    page.wait_for_selector("#runs-sent >> text=Sending left.json")
+    assert len(list(Path(tempfile.gettempdir()).glob(kept))) == 1
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.reload()
+    page.wait_for_selector("#page h1")
+    for _ in range(50):
+        if not list(Path(tempfile.gettempdir()).glob(kept)):
+            break
+        page.wait_for_timeout(100)
+    assert list(Path(tempfile.gettempdir()).glob(kept)) == []

@@ -17,6 +17,8 @@ export async function send(files, { signal, told = () => {}, ask = fetch, pause 
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ files: announced }),
   });
+  // At once: a page that is being closed hears nothing more.
+  signal?.addEventListener("abort", () => giveUp(begun.id, ask), { once: true });
   try {
     let before = 0;
     for (const [index, each] of files.entries()) {
@@ -25,7 +27,7 @@ export async function send(files, { signal, told = () => {}, ask = fetch, pause 
       before += each.file.size;
     }
   } catch (error) {
-    giveUp(begun.id, ask);
+    if (!signal?.aborted) giveUp(begun.id, ask);
     throw error;
   }
   return begun.id;

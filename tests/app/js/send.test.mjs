@@ -98,6 +98,7 @@ test("who cancels leaves nothing behind", async () => {
   const { ask, asked } = server((url) => void (url.includes("at=4") && ending.abort()));
   const sending = send([file("a", "abcdefghijkl")], { ask, signal: ending.signal });
   await assert.rejects(sending, { name: "AbortError" });
+  assert.equal(asked.filter((each) => each === "DELETE /api/uploads/u").length, 1);
   assert.equal(asked.at(-1), "DELETE /api/uploads/u");
 });
 
