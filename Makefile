@@ -40,7 +40,7 @@ fix: setup ## format, and mend what can be mended
 	$(VENV)/bin/ruff format
 
 fuzz: setup ## 20,000 damaged files of every format, at random
-	ZEROSIM_FUZZ=20000 $(PY) -m pytest -q -n 2 tests/zerosim/importers/test_fuzz.py
+	ZEROSIM_FUZZ=20000 $(PY) -m pytest -q -n 2 tests/zerosim/importers/test_fuzz.py tests/zerosim/importers/test_misfilled.py
 
 golden: setup ## write the golden files anew
 	$(PY) -m pytest -q tests --update-golden

@@ -50,6 +50,8 @@ def export(trace: Trace, to: str, path: Path) -> None:
     try:
         if path.is_dir() and any(path.iterdir()):
             raise InputError(f"'{path}' is a directory that is not empty: choose another with -o")
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(f"'{path}' is no file that can be replaced: choose another with -o")
         exporter.write(trace, path)
     except OSError as error:
         reason = error.strerror or error

@@ -102,7 +102,7 @@ def read(
     recordings = with_rank(one_format(told_apart, named, warnings), choice.rank)
     trace = merge(recordings, name or _name(paths), warnings)
     if choice.strict:
-        refuse_repairs(trace.meta.quality)
+        refuse_repairs(recordings)
     return select(align(trace) if choice.align else trace, choice)
 
 
@@ -144,7 +144,7 @@ def _gather(paths: Sequence[Path], choice: Choice, watch: Watch | None) -> _Gath
         importer = IMPORTERS[format_]
         if importer.most is not None:
             content = held(content, importer.most)
-        for recording in importer.parse(content, choice):
+        for recording in _parsed(importer, content, choice):
             if recording.asked_for:
                 gathered.formats.setdefault(format_, []).append((content.path, recording))
             else:
@@ -158,6 +158,13 @@ def _tell(found: Found, watch: Watch) -> None:
     watch(name, found.share)
     if stored is not None:
         stored.watch = lambda share: watch(name, found.share + share * found.part)
+
+
+def _parsed(importer: Importer, content: Content, choice: Choice) -> Sequence[Recording]:
+    try:
+        return importer.parse(content, choice)
+    except RecursionError:  # a name that is a list in a list in a list …
+        raise TraceFileError(f"'{content.path}' is nested too deeply: it is no trace") from None
 
 
 def _format_of(raw: bytes) -> str | None:

@@ -6,7 +6,6 @@ import io
 import stat
 import struct
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -24,7 +23,9 @@ from zerosim.importers.content import (
     is_archive,
     is_gzip,
     read_member,
+    scratch_file,
     unfolding_limit,
+    write_scratch,
 )
 
 MAX_MEMBERS: Final = 4096
@@ -139,12 +140,16 @@ def _opened(content: Content, allowance: Allowance) -> Iterator[_Careful]:
         if not zipped:
             yield _Careful(file)
             return
-        with tempfile.TemporaryFile(buffering=0) as unzipped:
+        with scratch_file(content.path) as unzipped:
             _unzip(content.path, file, unzipped, allowance.most)
-            yield _Careful(unzipped)
+            yield _Careful(_raw(unzipped))
 
 
-def _bytes_of(content: Content) -> Any:  # noqa: ANN401 - BufferedReader asks for no more than a file
+def _raw(file: IO[bytes]) -> Any:  # noqa: ANN401 - BufferedReader asks for no more than a file
+    return file
+
+
+def _bytes_of(content: Content) -> Any:  # noqa: ANN401 - same
     if content.stored is None:
         return io.BytesIO(content.raw)
     content.stored.file.seek(0)
@@ -158,7 +163,7 @@ def _unzip(path: Path, zipped: IO[bytes], to: IO[bytes], limit: int) -> None:
             written += len(chunk)
             if written > limit:
                 raise _too_big(path, limit)
-            to.write(chunk)
+            write_scratch(path, to, chunk)
     to.seek(0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -10,6 +10,7 @@ import polars as pl
 
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
+from zerosim.importers.recording import Recording
 from zerosim.quality import Quality
 from zerosim.trace import StepWindow, Trace, of_kind
 from zerosim.units import format_ns
@@ -18,20 +19,29 @@ _LONG_AGO: Final = -(2**62)
 _LONG_HENCE: Final = 2**62
 
 
-def refuse_repairs(quality: Quality) -> None:
+def refuse_repairs(recordings: Sequence[Recording]) -> None:
     """Raises TraceFileError if anything was repaired, left out or lost."""
-    odd = [
-        f"{count:,} {what}"
-        for count, what in (
-            (quality.repaired, "repaired"),
-            (quality.skipped, "left out"),
-            (quality.lost, "lost"),
-        )
-        if count
-    ]
+    qualities = [recording.quality for recording in recordings]
+    counts = (
+        (sum(q.repaired for q in qualities), "repaired"),
+        (sum(q.skipped for q in qualities), "left out"),
+        (sum(q.lost for q in qualities), "lost"),
+    )
+    odd = [f"{count:,} {what}" for count, what in counts if count]
     if odd:
-        where = next((f", the first in '{p.source}' at byte {p.byte}" for p in quality.places), "")
-        raise TraceFileError(f"events: {', '.join(odd)}{where}: import without --strict")
+        where = next(f"'{r.source}'{_byte(r.quality)}" for r in recordings if _is_odd(r.quality))
+        raise TraceFileError(
+            f"events: {', '.join(odd)}, the first in {where}: import without --strict"
+        )
+
+
+def _is_odd(quality: Quality) -> bool:
+    return bool(quality.repaired or quality.skipped or quality.lost)
+
+
+def _byte(quality: Quality) -> str:
+    first = next((place.byte for place in quality.places if place.byte is not None), None)
+    return "" if first is None else f" at byte {first}"
 
 
 def select(trace: Trace, choice: Choice) -> Trace:

@@ -7,6 +7,7 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
@@ -101,7 +102,9 @@ def read_content(path: Path, limit: int = MAX_BYTES, *, salvage: bool = False) -
                 return _unzipped(path, file, limit, salvage=salvage)
             if head.startswith(SQLITE) or is_archive(head):
                 return Content(path, head, file=path)
-            if HELD_BYTES < (size := path.stat().st_size) <= limit:
+            if (size := path.stat().st_size) > limit:
+                raise _over(path, limit, "holds")
+            if size > HELD_BYTES:
                 return _stored(path, path.open("rb"), size, at=path)
             return replace(_bounded(path, _chunks(file), limit, "holds"), file=path)
     except OSError as error:
@@ -160,29 +163,47 @@ def _bounded(path: Path, chunks: Iterable[bytes], limit: int, what: str) -> Cont
     for chunk in chunks:
         size += len(chunk)
         if size > limit:
-            raise TraceFileError(
-                f"'{path}' {what} more than {limit} bytes: record fewer steps, or cut it"
-            )
+            raise _over(path, limit, what)
         if rest is None and size > HELD_BYTES:
-            rest = tempfile.TemporaryFile()  # noqa: SIM115 - closed when nobody reads it any more
-            _write(path, rest, raw)
+            rest = scratch_file(path)
+            write_scratch(path, rest, raw)
             raw.clear()
         if rest is None:
             raw += chunk
         else:
-            _write(path, rest, chunk)
+            write_scratch(path, rest, chunk)
     return Content(path, bytes(raw)) if rest is None else _stored(path, rest, size)
 
 
-def _write(path: Path, file: IO[bytes], chunk: bytes | bytearray) -> None:
+def _over(path: Path, limit: int, what: str) -> TraceFileError:
+    return TraceFileError(f"'{path}' {what} more than {limit} bytes: record fewer steps, or cut it")
+
+
+def scratch_file(path: Path) -> IO[bytes]:
+    """A file without a name for what `path` unfolds to. Raises TraceFileError if there is no place."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:
+        raise no_room(path, error) from None
+
+
+def write_scratch(path: Path, file: IO[bytes], chunk: bytes | bytearray) -> None:
+    """Add `chunk` of `path` to `file`. Raises TraceFileError, `file` closed, where it does not fit."""
     try:
         file.write(chunk)
+        file.flush()
     except OSError as error:
-        file.close()
-        raise TraceFileError(
-            f"'{path}' cannot be unfolded in '{tempfile.gettempdir()}' ({error.strerror}):"
-            " make room there, or name another place by TMPDIR"
-        ) from None
+        with suppress(OSError):  # closing tries once more to write
+            file.close()
+        raise no_room(path, error) from None
+
+
+def no_room(path: Path, error: OSError) -> TraceFileError:
+    """Why `path` cannot be unfolded into a temporary file."""
+    return TraceFileError(
+        f"'{path}' cannot be unfolded into a temporary file ({error.strerror or error}):"
+        " make room, or name another place by TMPDIR"
+    )
 
 
 def _stored(path: Path, file: IO[bytes], size: int, at: Path | None = None) -> Content:

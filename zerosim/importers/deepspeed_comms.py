@@ -24,6 +24,9 @@ _LINE: Final = re.compile(
 )
 _MOST: Final = 2**22
 """So many collectives tables may tell of."""
+_BEFORE: Final = 220
+"""Bytes before its mark in which a line says its rank."""
+_LONGEST: Final = 500
 _UNKNOWN: Final = (
     "when a collective began: they are laid out one after the other",
     "overlap: the logger waits for each collective, so its times are not those of a training step",
@@ -59,11 +62,13 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
 
 def _lines(content: Content, faults: Faults) -> dict[int | None, list[dict[str, Any]]]:
     ranks: dict[int | None, list[dict[str, Any]]] = defaultdict(list)
-    raw, at = content.raw, 0
+    raw, at, before = content.raw, 0, 0
     while (at := raw.find(_MARK, at)) >= 0:
-        start, end = raw.rfind(b"\n", 0, at) + 1, raw.find(b"\n", at)
-        found = _LINE.search(raw[start : end if end >= 0 else len(raw)])
-        at += len(_MARK)
+        # Ranks tear their lines into each other: a call reaches from its own mark to the next one.
+        start = max(raw.rfind(b"\n", before, at) + 1, before, at - _BEFORE)
+        end, before = raw.find(_MARK, at + len(_MARK), at + _LONGEST), at + len(_MARK)
+        found = _LINE.search(raw[start : end if end >= 0 else at + _LONGEST])
+        at = before
         if found:
             ranks[int(found["rank"]) if found["rank"] else None].append(_row(found))
         else:

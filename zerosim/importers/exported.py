@@ -12,12 +12,13 @@ import polars as pl
 from zerosim.errors import TraceFileError
 from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content, first_byte
+from zerosim.importers.counts import count
 from zerosim.importers.kineto import header as heads
 from zerosim.importers.kineto.events import STEP, sort_events
 from zerosim.importers.kineto.reading import Reading, read_events
 from zerosim.importers.kineto.steps import step_windows
 from zerosim.importers.kineto.times import InexactError, fits_float, nanoseconds
-from zerosim.importers.recording import COUNTS, ROWS, Recording
+from zerosim.importers.recording import COUNTS, ROWS, Recording, refuse_many
 from zerosim.kinds import KINDS, SIZED
 from zerosim.quality import Quality
 from zerosim.trace import MAX_RANKS, SPANS, Flag, flagged, of_kind
@@ -69,6 +70,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         origin = _origin(content, header)
         for event in events:
             _sort_in(event, piles[_rank_of(event, header)], origin)
+            refuse_many(content.path, len(piles))
         return piles
 
     return tuple(_recordings(content, read_events(content, sift, salvage=choice.salvage)))
@@ -146,7 +148,7 @@ def _recordings(content: Content, read: Reading[dict[int, _Pile]]) -> Iterator[R
     header, piles = read.header, read.found
     spans = {rank: pile.spans() for rank, pile in piles.items()}
     skipped = read.skipped + sum(pile.skipped for pile in piles.values())
-    told = sum(n for key in ("spans", "samples") if type(n := header[KEY].get(key)) is int)
+    told = sum(count(header[KEY].get(key)) or 0 for key in ("spans", "samples"))
     found = sum(spans[rank].height + len(pile.counts) for rank, pile in piles.items())
     said = (*content.warnings, *read.warnings, *_doubts(content, told, found, skipped))
     for rank, pile in sorted(piles.items()):

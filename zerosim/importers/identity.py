@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -31,12 +32,17 @@ def assign_ranks(recordings: Sequence[Recording]) -> tuple[list[int], tuple[str,
             f"several files say they are rank {twice[0]}: ranks taken from the file names",
         )
     taken: set[int] = set()
+    spoken_for = set(said)
+    free = (number for number in count() if number not in spoken_for and number not in taken)
     ranks, warnings = [], []
     for recording, rank, hint in zip(recordings, told, hints, strict=True):
-        chosen, warning = _choose(recording.source, rank, hint, taken | (set(said) - {rank}))
+        if hint in taken or (hint in spoken_for and hint != rank):
+            hint = None  # noqa: PLW2901 - another file's
+        chosen, how = _choose(None if rank in taken else rank, hint, free)
+        why = "does not say its rank" if rank is None else f"says rank {rank}, like another file"
         taken.add(chosen)
         ranks.append(chosen)
-        warnings += warning
+        warnings += [f"'{recording.source}' {why}: {chosen} {how}"] if how else []
     return ranks, tuple(warnings)
 
 
@@ -123,13 +129,10 @@ def _hint(source: str) -> int | None:
     return int(found[-1]) if found else None
 
 
-def _choose(
-    source: str, rank: int | None, hint: int | None, taken: set[int]
-) -> tuple[int, list[str]]:
-    if rank is not None and rank not in taken:
-        return rank, []
-    if hint is not None and hint not in taken:
-        return hint, [f"'{source}' does not say its rank: {hint} by its name"]
-    free = next(r for r in range(len(taken) + 1) if r not in taken)
-    why = "does not say its rank" if rank is None else f"says rank {rank}, like another file"
-    return free, [f"'{source}' {why}: {free} by its place in line"]
+def _choose(rank: int | None, hint: int | None, free: Iterator[int]) -> tuple[int, str]:
+    """A rank, and by what it is that one (nothing to say where the file says it)."""
+    if rank is not None:
+        return rank, ""
+    if hint is not None:
+        return hint, "by its name"
+    return next(free), "by its place in line"

@@ -19,6 +19,8 @@ from zerosim.importers.recording import Recording
 from zerosim.kinds import Kind
 from zerosim.trace import MAX_RANKS, Flag
 
+_HEADERS: Final = frozenset({"header", "metadata", "dump_stats"})
+_MEASURED: Final = ("coll_perf", "p2p_perf")
 _NEAR: Final = Decimal("0.05")
 _LONGEST_NS: Final = 2**47
 _LATEST_NS: Final = 2**62
@@ -70,8 +72,10 @@ def _read(content: Content, faults: Faults) -> list[tuple[Operation, int | None,
     for record in read_records(content, faults):
         # Since 4.3 the header stands in a record of its own, before those that it is of.
         told = {**record, **section(record, "dump_stats")}
-        header = section(told, "header") or header
-        metadata = section(told, "metadata") or metadata
+        header = section(told, "header") if "header" in told else header
+        metadata = section(told, "metadata") if "metadata" in told else metadata
+        if not record.keys() <= _HEADERS and not any(section(record, key) for key in _MEASURED):
+            faults.leave_out(content, None, "a record without an operation: left out")
         dumped = max(0, nanoseconds(metadata.get("dump_timestamp_us")) or 0)
         for prefix in ("coll", "p2p"):
             measured = section(record, f"{prefix}_perf")

@@ -19,7 +19,7 @@ _LONGEST: Final = 2**22
 """A record that spans several lines may have this many bytes."""
 _DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None)
 _BARE: Final = re.compile(
-    r'"(?:[^"\\]|\\.)*"|(?<=[:\[,\s])(?!(?:true|false|null)\b)[A-Za-z_]\w*(?=\s*[,}\]])'
+    r'"(?:[^"\\]|\\.)*+"?|(?<=[:\[,\s])(?!(?:true|false|null)\b)[A-Za-z_]\w*(?=\s*[,}\]])'
 )
 """Words that older plugins of NCCL write without quotes."""
 _DEEP: Final = "is nested too deeply for a log: record it again"
@@ -35,7 +35,12 @@ class Faults:
     lost: int = 0
     places: list[Place] = field(default_factory=list)
 
-    def note(self, content: Content, byte: int, what: str) -> None:
+    def leave_out(self, content: Content, byte: int | None, what: str) -> None:
+        """Count a record that says nothing that can be read."""
+        self.skipped += 1
+        self.note(content, byte, what)
+
+    def note(self, content: Content, byte: int | None, what: str) -> None:
         """Keep where something was wrong. Raises TraceFileError if that is nearly everywhere."""
         if self.repaired + self.skipped > MAX_FAULTS:
             raise TraceFileError(
@@ -70,19 +75,22 @@ def read_records(content: Content, faults: Faults) -> Iterator[dict[str, Any]]:
         if line in (b"", b"[", b"]"):
             position = end
             continue
+        start = position
         value, position = _record(content, position, line, end, faults)
-        for found in value if isinstance(value, list) else [value]:
+        for found in value:
             if isinstance(found, dict):
                 faults.records += 1
                 yield found
+            else:
+                faults.leave_out(content, start, "what is no record: left out")
 
 
 def _record(
     content: Content, position: int, line: bytes, end: int, faults: Faults
-) -> tuple[Any, int]:
-    """The record that begins at `position`, and where to read on."""
+) -> tuple[list[Any], int]:
+    """The records that begin at `position` (none if they cannot be read), and where to read on."""
     try:
-        return _DECODER.decode(line.decode()), end
+        return _listed(_DECODER.decode(line.decode())), end
     except RecursionError:
         raise TraceFileError(f"'{content.path}' {_DEEP}") from None
     except ValueError:
@@ -95,10 +103,14 @@ def _record(
         return _longer(content, position, end, faults)
     faults.repaired += 1
     faults.note(content, position, "a record that was mended")
-    return value, end
+    return _listed(value), end
 
 
-def _longer(content: Content, position: int, end: int, faults: Faults) -> tuple[Any, int]:
+def _listed(value: Any) -> list[Any]:  # noqa: ANN401 - whatever a file holds
+    return value if isinstance(value, list) else [value]
+
+
+def _longer(content: Content, position: int, end: int, faults: Faults) -> tuple[list[Any], int]:
     """A record of several lines, or one that another follows in its line; else it is broken."""
     start = content.whole.find(b"{", position, end)
     window = content.whole[max(start, position) : position + _LONGEST]
@@ -111,15 +123,14 @@ def _longer(content: Content, position: int, end: int, faults: Faults) -> tuple[
         reached = max(start, position) + len(text[: error.pos].encode(errors="surrogateescape"))
     else:
         used = len(text[:length].encode(errors="surrogateescape"))
-        return value, max(start, position) + used
+        return _listed(value), max(start, position) + used
     following = content.whole.find(b"\n", reached) + 1
     if not following and content.whole[len(content.whole) - 1 :] != b"\n":
         faults.lost += 1
         faults.note(content, position, "the last record is cut off")
-        return None, len(content.whole)
-    faults.skipped += 1
-    faults.note(content, position, "a record that cannot be read: left out")
-    return None, max(end, following)
+        return [], len(content.whole)
+    faults.leave_out(content, position, "a record that cannot be read: left out")
+    return [], max(end, following)
 
 
 def _quoted(text: str) -> str:

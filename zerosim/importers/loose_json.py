@@ -19,12 +19,12 @@ _EVENTS: Final = re.compile(r'"traceEvents"\s*:\s*\[')
 _ARRAY: Final = re.compile(r"\s*\[")
 _BETWEEN: Final = re.compile(r"[\s,]*")
 _NEXT: Final = re.compile(
-    r'\}(?=\s*,?\s*\{\s*"(?:ph|name|cat|pid|tid|ts|id|args|s)"\s*:|\s*\]\s*(?:,\s*"|\}|$))'
+    r'\}(?=\s*+(?:,\s*+)?\{\s*"(?:ph|name|cat|pid|tid|ts|id|args|s)"\s*:|\s*\]\s*(?:,\s*"|\}|$))'
 )
 _FAULT: Final = re.compile(
-    r'(?P<string>"(?:[^"\\]|\\.)*")'
+    r'(?P<string>"(?:[^"\\]|\\.)*+"?)'  # one without an end is none to search again from within
     r"|(?P<word>(?<=[:\[,\s])(?:N/A|[-+]?nan(?:\(\w*\))?|[-+]?inf(?:inity)?|None|undefined)(?=\s*[,}\]]))"
-    r"|(?P<hex>(?<=[:\[,\s])0x[0-9a-f]+(?=\s*[,}\]]))"
+    r"|(?P<hex>(?<=[:\[,\s])0x[0-9a-f]{1,256}(?=\s*[,}\]]))"
     r"|(?P<comma>,(?=\s*[}\]]))",
     re.IGNORECASE | re.DOTALL,
 )

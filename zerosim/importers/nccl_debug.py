@@ -10,7 +10,7 @@ from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.counts import count
 from zerosim.importers.kineto.facts import kind_of
-from zerosim.importers.recording import Recording
+from zerosim.importers.recording import Recording, refuse_many
 from zerosim.importers.untimed import one_after_another
 from zerosim.kinds import Kind
 from zerosim.quality import MAX_PLACES, Place, Quality
@@ -18,7 +18,7 @@ from zerosim.trace import MAX_RANKS, Group
 from zerosim.units import DTYPE_BYTES
 
 _MARK: Final = re.compile(
-    rb"(?P<host>[\w.-]{1,255}):(?P<pid>\d{1,10}):\d{1,10} \[-?\d{1,4}\] NCCL INFO "
+    rb"(?<![\w.-])(?P<host>[\w.-]{1,255}):(?P<pid>\d{1,10}):\d{1,10} \[-?\d{1,4}\] NCCL INFO "
 )
 _INIT: Final = re.compile(rb"comm (0x[0-9a-f]{1,16}) rank (\d{1,8}) n[Rr]anks (\d{1,8}) ")
 _CALL: Final = re.compile(
@@ -84,7 +84,10 @@ def sniff(raw: bytes) -> bool:
 
 
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
-    """A recording for each process that logged. Lines of several ranks may be torn into each other."""
+    """A recording for each process that logged. Lines of several ranks may be torn into each other.
+
+    Raises TraceFileError for more processes than any log has.
+    """
     del choice
     raw, name = content.raw, content.path.name
     processes: dict[tuple[bytes, bytes], _Process] = {}
@@ -99,6 +102,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         process = processes.setdefault((found["host"], found["pid"]), _Process())
         _read(message, process, Place(name, found.start(), "a call that is not whole"))
         found = following
+    refuse_many(content.path, len(processes))
     ordered = sorted(processes.values(), key=lambda p: (p.place()[0] is None, p.place()[0] or 0))
     silent = not any(p.rows for p in ordered)
     return tuple(_recording(content, p, first=not i, silent=silent) for i, p in enumerate(ordered))

@@ -24,6 +24,12 @@ _CHROME: Final = re.compile(
 _LINES: Final = re.compile(rb'"type"\s*:\s*"(?:ProfilerLifecycle|ncclProfile\w+)"')
 _ASYNC: Final = re.compile(rb'"ph"\s*:\s*"[be]"')
 _WORK: Final = ("COLL", "P2P", "ncclProfileColl", "ncclProfileP2p")
+_API: Final = ("ncclProfileCollApi", "ncclProfileP2pApi")
+_CHANNEL: Final = "ncclProfileKernelCh"
+_SORTS: Final = frozenset(
+    {"GROUP", "PROXY", "NET", "GPU", "KERNEL_LAUNCH", "GROUP_API", "COLL_API", "P2P_API"}
+)
+"""Categories of the example plugin that say nothing of when an operation ran."""
 _UNKNOWN: Final = (
     "NCCL's profiler plugins tell nothing of what was computed beside",
     "NCCL's profiler plugins count from a start of each process's own: processes cannot be compared",
@@ -54,10 +60,9 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     faults = Faults()
     reading = _Reading()
     for record in read_records(content, faults):
-        if "ph" in record:
-            _chrome(reading, record)
-        else:
-            _line(reading, record)
+        understood = _chrome(reading, record) if "ph" in record else _line(reading, record)
+        if not understood:
+            faults.leave_out(content, None, "a record of unknown sort, time or operation: left out")
     if not reading.operations:
         raise TraceFileError(
             f"'{content.path}' has no collective: set NCCL_PROFILE_EVENT_MASK to 4095 and record again"
@@ -66,10 +71,13 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     return recordings(content, by_rank(ops), faults, clock="process", unknown=_UNKNOWN)
 
 
-def _chrome(reading: _Reading, event: dict[str, Any]) -> None:
+def _chrome(reading: _Reading, event: dict[str, Any]) -> bool:
+    """Take an event in; False if it cannot be told what it is, or of what."""
     sort, moment = event.get("cat"), nanoseconds(event.get("ts"))
-    if sort not in _WORK or moment is None:
-        return
+    if sort not in _WORK:
+        return event.get("ph") == "M" or (isinstance(sort, str) and sort in _SORTS)
+    if moment is None:
+        return False
     key = (sort, str(event.get("id")), str(event.get("pid")))
     if event.get("ph") == "b":
         args = section(event, "args")
@@ -86,11 +94,12 @@ def _chrome(reading: _Reading, event: dict[str, Any]) -> None:
                 dtype=args.get("Datatype"),
             )
         )
-    elif event.get("ph") == "e":
-        _ended(reading, reading.places.pop(key, None), None, moment)
+        return True
+    return event.get("ph") == "e" and _ended(reading, reading.places.pop(key, None), None, moment)
 
 
-def _line(reading: _Reading, record: dict[str, Any]) -> None:
+def _line(reading: _Reading, record: dict[str, Any]) -> bool:
+    """Take a record in; False if it cannot be told what it is, or of what."""
     sort, details = record.get("type"), section(record, "details")
     start = nanoseconds(section(record, "start").get("ts"))
     stop = nanoseconds(section(record, "stop").get("ts"))
@@ -98,9 +107,11 @@ def _line(reading: _Reading, record: dict[str, Any]) -> None:
     address, parent = str(record.get("eventAddr")), str(record.get("parentObj"))
     if size:
         reading.sizes[group] = size
+    if sort is None:  # single moments have a name, not a type, and no start
+        return "start" not in record and "ts" in record
     if start is None:
-        return
-    if sort in ("ncclProfileCollApi", "ncclProfileP2pApi"):
+        return isinstance(sort, str) and sort not in (*_API, *_WORK, _CHANNEL)
+    if sort in _API:
         reading.calls[address] = start
     elif sort in _WORK:
         reading.places[address] = len(reading.operations)
@@ -115,8 +126,9 @@ def _line(reading: _Reading, record: dict[str, Any]) -> None:
             dtype=details.get("dtype"),
         )
         reading.operations.append(replace(operation, issued_ns=reading.calls.get(parent)))
-    elif sort == "ncclProfileKernelCh" and stop is not None:
-        _ended(reading, reading.places.get(parent), start, stop)
+    elif sort == _CHANNEL:
+        return stop is not None and _ended(reading, reading.places.get(parent), start, stop)
+    return isinstance(sort, str)
 
 
 def _begun(
@@ -148,18 +160,23 @@ def _begun(
     )
 
 
-def _ended(reading: _Reading, place: int | None, start: int | None, stop: int) -> None:
-    """Note that the operation at `place`, or one channel of it, ran from `start` until `stop`."""
+def _ended(reading: _Reading, place: int | None, start: int | None, stop: int) -> bool:
+    """Note that the operation at `place`, or one channel of it, ran from `start` until `stop`.
+
+    False if there is none, or it would have ended before it began.
+    """
     if place is None:
-        return
+        return False
     op = reading.operations[place]
     begin = op.start_ns if start is None else start
     if op.flags:
         known = replace(op, start_ns=begin, end_ns=stop, flags=0)
     else:
         known = replace(op, start_ns=min(op.start_ns, begin), end_ns=max(op.end_ns, stop))
-    if known.start_ns <= known.end_ns:
-        reading.operations[place] = known
+    if known.start_ns > known.end_ns:
+        return False
+    reading.operations[place] = known
+    return True
 
 
 def _sized(op: Operation, size: int | None) -> Operation:

@@ -11,7 +11,7 @@ import polars as pl
 
 from zerosim.importers.content import Content
 from zerosim.importers.json_lines import Faults
-from zerosim.importers.recording import Recording, remarks, tabulate
+from zerosim.importers.recording import Recording, refuse_many, remarks, tabulate
 from zerosim.kinds import Kind
 from zerosim.quality import Quality
 from zerosim.trace import Flag, Group
@@ -65,8 +65,9 @@ def recordings(
 ) -> tuple[Recording, ...]:
     """A recording of each of `ranks` (one at least); the first also tells of `faults` in the file.
 
-    `clock`: what their times count from.
+    `clock`: what their times count from. Raises TraceFileError for more ranks than any file tells of.
     """
+    refuse_many(content.path, len(ranks))
     name = content.path.name
     found = [_recording(content, ops, clock, alone=len(ranks) == 1) for ops in ranks]
     quality = replace(

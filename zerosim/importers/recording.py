@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
+from zerosim.errors import TraceFileError
 from zerosim.quality import Quality
 from zerosim.trace import SAMPLES, SPANS, Group
 
@@ -36,6 +38,8 @@ EPOCH_NS: Final = 1_000_000_000_000_000_000
 
 _ONE: Final = re.compile(r"\{\} ((?:earlier )?[\w-]+)s\b")
 """Of one thing sentences speak in the singular."""
+MAX_RECORDINGS: Final = 2**14
+"""So many ranks one file may tell of: each costs a table."""
 NO_SAMPLES: Final = pl.DataFrame(schema=COUNTS)
 
 
@@ -71,6 +75,14 @@ def tabulate(columns: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
 def is_absolute(first_ns: int | None) -> bool:
     """Whether times count from the epoch, so that files of several ranks can be laid side by side."""
     return first_ns is not None and first_ns > EPOCH_NS
+
+
+def refuse_many(path: Path, n: int) -> None:
+    """Raises TraceFileError where one file tells of `n` ranks, and no file tells of so many."""
+    if n > MAX_RECORDINGS:
+        raise TraceFileError(
+            f"'{path}' tells of over {MAX_RECORDINGS} ranks: it is damaged, or give it in parts"
+        )
 
 
 def remarks(name: str, notes: Iterable[tuple[object, str]]) -> tuple[str, ...]:

@@ -63,11 +63,12 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     document = parse_pickle(content)
     traces = document.get("device_traces") if isinstance(document, dict) else None
     segments = document.get("segments") if isinstance(document, dict) else None
-    if not isinstance(traces, list) or not isinstance(segments, list):
+    listed = isinstance(traces, list) and all(isinstance(trace, list) for trace in traces)
+    if not isinstance(traces, list) or not listed or not isinstance(segments, list):
         raise TraceFileError(f"'{content.path}' has no segments or traces: give a memory snapshot")
     if len(traces) > _MOST_DEVICES:
         raise TraceFileError(f"'{content.path}' has {len(traces)} devices: give a memory snapshot")
-    used = [device for device, trace in enumerate(traces) if isinstance(trace, list) and trace]
+    used = [device for device, trace in enumerate(traces) if trace]
     return tuple(
         _recording(content, device, traces[device] if traces else [], segments)
         for device in used or [0]

@@ -12,7 +12,7 @@ import polars as pl
 from zerosim.errors import TraceFileError
 from zerosim.importers.content import Content
 from zerosim.importers.json_lines import Faults
-from zerosim.importers.recording import ROWS, Recording
+from zerosim.importers.recording import ROWS, Recording, refuse_many
 from zerosim.quality import Quality
 from zerosim.trace import Flag
 
@@ -27,6 +27,7 @@ def logged(
 
     Raises TraceFileError where the times do not fit.
     """
+    refuse_many(content.path, len(ranks))
     name = content.path.name
     first = Quality(
         events=faults.skipped,

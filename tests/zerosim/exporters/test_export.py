@@ -105,3 +105,11 @@ def test_a_new_format_is_one_line_of_the_registry() -> None:
     assert plain["txt"].says == "text"
     with pytest.raises(UnknownNameError, match="known: txt"):
         plain["csv"]
+
+
+@pytest.mark.parametrize("to", list(EXPORTERS))
+def test_a_pipe_in_the_way_is_left_alone(to: str, lesson: Trace, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"pipe' is no file that can be replaced"):
+        export(lesson, to, tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()

@@ -19,6 +19,7 @@ from zerosim.quality import MAX_PLACES, Place
 
 _LONGEST: Final = 10
 """Bytes of the longest length: a varint holds seven bits a byte."""
+_MOST_FAULTS: Final = 10_000
 _MOST_US: Final = 2**52
 """A time after this does not fit into nanoseconds."""
 _NAMES: Final = {"Id": "id", "Name": "name", "NodeType": "type", "runtime": "micros"}
@@ -56,8 +57,12 @@ class ChakraFile:
     places: list[Place] = field(default_factory=list)
 
     def leave_out(self, source: str, byte: int | None, what: str) -> None:
-        """Count a node that cannot be read."""
+        """Count a node that cannot be read. Raises TraceFileError if that is nearly every one."""
         self.skipped += 1
+        if self.skipped > max(_MOST_FAULTS, len(self.nodes)):
+            raise TraceFileError(
+                f"'{source}' has over {_MOST_FAULTS} broken nodes: copy or record it again"
+            )
         if len(self.places) < MAX_PLACES:
             self.places.append(Place(source, byte, what))
 
@@ -227,7 +232,7 @@ def _json_node(said: dict[str, Any]) -> ChakraNode | None:
         tuple(count_in_text(dep, _MOST_US + 1) for dep in said[k])
         for k in ("data_deps", "ctrl_deps")
     )
-    if type(kind) is not int or None in (id_, start, micros, *data, *ctrl):
+    if type(kind) is not int or not kind or None in (id_, start, micros, *data, *ctrl):
         return None
     return ChakraNode(
         id=id_ or 0,

@@ -93,8 +93,7 @@ def _row(
 ) -> dict[str, Any]:
     kind, facts = _kind(node), node.facts
     communicates = kind in COMMUNICATION
-    group = facts.get("pg_name")
-    group = group if communicates and isinstance(group, str) and group else None
+    group = _group(node) if communicates else None
     nbytes = count(facts.get("comm_size" if communicates else "tensor_size"))
     if kind in GATHERED and nbytes is not None:  # Chakra counts what a rank gives
         nbytes *= (sizes.get(group) if group is not None else world) or 1
@@ -111,12 +110,17 @@ def _row(
     }
 
 
+def _group(node: ChakraNode) -> str | None:
+    name = node.facts.get("pg_name")
+    return name if isinstance(name, str) and name else None
+
+
 def shards_unknown(nodes: Sequence[ChakraNode], sizes: Mapping[str, int], world: int | None) -> int:
     """How many all-gathers there are of which nobody says among how many ranks."""
     return sum(
         _kind(node) in GATHERED
         and f"{OWN}start_ns" not in node.facts
-        and not (sizes.get(name) if (name := node.facts.get("pg_name")) else world)
+        and not (sizes.get(name) if (name := _group(node)) else world)
         for node in nodes
     )
 
@@ -140,4 +144,5 @@ def _collective(node: ChakraNode) -> Kind:
     if isinstance(told, str):
         named_type = CommType.__members__.get(told)
         return Kind.COLLECTIVE if named_type is None else COMM_KINDS[named_type]
-    return COMM_KINDS.get(told, Kind.COLLECTIVE)
+    known = type(told) is int and told in COMM_KINDS
+    return COMM_KINDS[CommType(told)] if known else Kind.COLLECTIVE

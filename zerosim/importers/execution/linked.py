@@ -12,6 +12,8 @@ from zerosim.units import NS_PER_US
 
 _LIBRARIES: Final = ("nccl", "rccl")
 _MEMORY: Final = ("memcpy", "memset")
+_HOST: Final = ("cpu_", "user_", "python_", "cuda_", "hip_", "overhead")
+"""How the categories begin of what runs on the host."""
 _LONGEST_STREAM: Final = 20
 
 
@@ -29,9 +31,9 @@ def span(node: Node) -> tuple[int, int] | None:
 
 def is_device_op(node: Node) -> bool:
     """Whether a node ran on a stream of a device."""
-    category = node.attrs.get("cat", "kernel")
-    on_device = isinstance(category, str) and category.startswith(("kernel", "gpu_mem"))
-    return on_device and isinstance(node.attrs.get("stream"), int | str)
+    category = node.attrs.get("cat")
+    on_host = isinstance(category, str) and category.startswith(_HOST)
+    return not on_host and isinstance(node.attrs.get("stream"), int | str)
 
 
 def is_transfer(node: Node) -> bool:

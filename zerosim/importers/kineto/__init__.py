@@ -121,7 +121,11 @@ def _quality(content: Content, read: Reading[Any], events: Events, spans: pl.Dat
         ),
         (before, "has {} ops launched before the recording"),
         (unsized, "has {} collectives of unknown size"),
-        (skipped, "has {} events whose time cannot be read: left out"),
+        (skipped, "has {} events whose time or sort cannot be read: left out"),
+        (
+            events.strange.total(),
+            f"has {{}} events of categories that nobody knows{_named(events)}",
+        ),
         (has_uneven_decimals(content.raw), "has decimals of several lengths: read as decimals"),
     )
     name = content.path.name
@@ -137,6 +141,10 @@ def _quality(content: Content, read: Reading[Any], events: Events, spans: pl.Dat
         places=read.places + unread_places(content, events.skipped),
         unknown=_unknown(events),
     )
+
+
+def _named(events: Events) -> str:
+    return f" ('{next(iter(events.strange))}'): passed over" if events.strange else ""
 
 
 def _unknown(events: Events) -> tuple[str, ...]:

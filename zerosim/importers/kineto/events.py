@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from sys import intern
@@ -24,10 +26,19 @@ LAUNCH: Final = frozenset(
 )
 _NEEDED: Final = ("correlation", "External id", "device", "stream")
 _OPS: Final = frozenset({"cpu_op", "operator"})
+_SHOWN: Final = 40
 _UNTIMED: Final = int(Flag.UNTIMED)
 _UNFINISHED: Final = int(Flag.UNFINISHED)
 _ANNOTATION: Final = "user_annotation"
 _INSTANTS: Final = ("i", "I", "n")
+_PHASES: Final = frozenset("XBEbneIiCsftPNODMVvRcSTpF(),=a")
+"""What an event can be; one that is none of these has lost its sort."""
+_PASSED_OVER: Final = re.compile(
+    r"python_function|gpu_user_annotation|overhead|trace|cuda_sync|cuda_event|cuda_profiler_range|ac2g"
+    r"|fwdbwd|async_cpu_to_gpu|external_correlation|cpu_instant_event|hpu_op|collective_comm"
+    r"|(?:mtia|xpu|glow|privateuse1)_\w+"
+)
+"""Categories of complete events that say nothing of what ran."""
 _ANNOTATED: Final = (
     "Optimizer.step",
     "FSDP::",
@@ -57,7 +68,9 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The slices of a file by sort; `skipped` counts events whose time cannot be read.
+    """The slices of a file by sort; `skipped` are events whose time or sort cannot be read.
+
+    `strange`: how many events were of categories that nobody knows.
 
     `aten` and `backward` have no arguments, and stay empty where there is GPU work.
     """
@@ -72,6 +85,7 @@ class Events:
     comms: list[Slice] = field(default_factory=list)
     memory: list[Slice] = field(default_factory=list)
     skipped: list[Any] = field(default_factory=list)
+    strange: Counter[str] = field(default_factory=Counter)
 
 
 # Note [Millions of events]: this pass is most of an import. So piles are found by the texts that tell
@@ -87,10 +101,11 @@ def sort_events(events: Iterable[Any], base_ns: int) -> Events:
     host: list[tuple[list[Slice], _Bare]] = []
     threads: dict[Thread, Thread] = {}
     for event in events:
-        if type(event) is not dict:
+        phase = event.get("ph") if type(event) is dict else None
+        if type(phase) is not str or phase not in _PHASES:
             piles.skipped.append(event)
             continue
-        phase, name = event.get("ph"), event.get("name")
+        name = event.get("name")
         if phase == "X":
             category = event.get("cat", "")
             if type(category) is not str:
@@ -98,6 +113,8 @@ def sort_events(events: Iterable[Any], base_ns: int) -> Events:
             sorting = sortings.get(category)
             if sorting is None:
                 sorting = sortings[category] = _Sorting(category.lower(), piles)
+            if sorting.strange:
+                piles.strange[category[:_SHOWN]] += 1
             pile = sorting.pile_of(name) if sorting.by_name else sorting.pile
             category = sorting.category
         else:
@@ -130,6 +147,8 @@ class _Sorting:
         self.category, self.piles = category, piles
         self.pile = piles.gpu if category in GPU else piles.launches if category in LAUNCH else None
         self.by_name = category in _OPS or category == _ANNOTATION
+        known = self.by_name or self.pile is not None
+        self.strange = not known and not _PASSED_OVER.fullmatch(category)
         self.named: dict[str, list[Slice] | None] = {}
 
     def pile_of(self, name: object) -> list[Slice] | None:

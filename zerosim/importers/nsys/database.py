@@ -6,13 +6,13 @@ import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from zerosim.errors import TraceFileError
-from zerosim.importers.content import SQLITE, Content
+from zerosim.importers.content import SQLITE, Content, no_room
 from zerosim.importers.stored import pieces
 
 _KNOWN: Final = re.compile(
@@ -63,17 +63,15 @@ def open_database(content: Content) -> Iterator[Database]:
         with _opened(content.path, content.file) as database:
             yield database
         return
-    with tempfile.TemporaryDirectory(prefix="zerosim-") as folder:
-        file = Path(folder) / "trace.sqlite"
+    with ExitStack() as stack:
         try:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="zerosim-"))
+            file = Path(folder) / "trace.sqlite"
             with file.open("wb") as opened:
                 opened.writelines(pieces(content.whole))
         except OSError as error:
-            raise TraceFileError(
-                f"'{content.path}' cannot be unpacked ({error.strerror}): unzip it and give the database"
-            ) from None
-        with _opened(content.path, file) as database:
-            yield database
+            raise no_room(content.path, error) from None
+        yield stack.enter_context(_opened(content.path, file))
 
 
 @contextmanager
@@ -105,7 +103,7 @@ def _check_whole(path: Path, file: Path) -> None:
             f"'{path}' is a truncated database of {size} bytes: copy or export it again"
         )
     for suffix in _ASIDE:
-        aside = file.with_name(file.name + suffix)
+        aside = file.resolve().with_name(file.resolve().name + suffix)  # of a link: where it leads
         if aside.exists() and aside.stat().st_size:
             raise TraceFileError(
                 f"'{path}' has changes that are still in '{aside.name}': close what writes it first"
