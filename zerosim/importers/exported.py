@@ -100,8 +100,8 @@ def _sort_in(event: Any, pile: _Pile, origin: int) -> None:  # noqa: ANN401 - wh
     if not isinstance(event, dict):
         pile.skipped += 1
         return
-    if not fits_float(event.get("ts")):
-        raise InexactError
+    if not fits_float(event.get("ts")) and nanoseconds(event.get("ts")) is not None:
+        raise InexactError  # what is no time either way is left out
     own = event["args"].get(KEY) if isinstance(event.get("args"), dict) else None
     if event.get("ph") == "X" and own is not None:
         row = _row(event, own, origin)
@@ -114,6 +114,7 @@ def _sort_in(event: Any, pile: _Pile, origin: int) -> None:  # noqa: ANN401 - wh
         pile.counts += [count] if count else []
     elif event.get("ph") == "X" and str(event.get("name")).startswith(STEP):
         pile.steps.append(event)
+        pile.skipped += nanoseconds(event.get("ts")) is None
 
 
 def _row(event: dict[str, Any], own: object, origin: int) -> dict[str, Any] | None:

@@ -42,6 +42,10 @@ _LONGEST_WORD: Final = 16
 """A fault so close to the end of a window may be the window's: `-Infinity`, an escape."""
 
 
+MAX_VALUES: Final = 2**23
+"""A trace of 128 MiB has a quarter as many; an empty object takes 64 bytes of memory, for two of a file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A document, and how many of its events were mended, left out, or cut off with the file's end.
@@ -64,6 +68,10 @@ def parse_json(content: Content, *, salvage: bool = False, kept: int = 0) -> Par
     `salvage`: of a file that ends early, its whole events, and of the `kept` that were read before.
     Raises TraceFileError, with line and column or the byte, for what cannot be mended.
     """
+    if content.raw.count(b"{") + content.raw.count(b"[") > MAX_VALUES:
+        raise TraceFileError(
+            f"'{content.path}' holds over {MAX_VALUES} lists and objects: record fewer steps"
+        )
     try:
         return Parsed(orjson.loads(content.raw))
     except orjson.JSONDecodeError as error:

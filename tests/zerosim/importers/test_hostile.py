@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sqlite3
 import tarfile
 import tempfile
@@ -15,7 +16,7 @@ import pytest
 
 from zerosim.analysis.report import assess
 from zerosim.errors import TraceFileError
-from zerosim.importers import content, read, recording
+from zerosim.importers import content, loose_json, read, recording
 from zerosim.importers.choice import Choice
 from zerosim.importers.kineto.facts import Facts, count_elements
 from zerosim.kinds import Kind
@@ -98,6 +99,18 @@ def test_a_time_of_a_million_letters_is_shown_by_its_first(imported: Any) -> Non
     [place] = imported(chrome(KERNEL, event)).meta.quality.places
     assert place.what == f'time "{"a" * 39} cannot be read: left out'
     assert place.byte == len(chrome(KERNEL)) - len("]}") + len(", ") + event.index('"ts"')
+
+
+@pytest.mark.parametrize("held", [2**27, 0])
+def test_an_exported_time_of_thirty_digits_is_left_out_however_the_file_is_read(
+    imported: Any, monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    monkeypatch.setattr(content, "HELD_BYTES", held)
+    raw = re.sub(
+        r'"ts": ?2[\d.]+', f'"ts": {"9" * 30}', (SEEDS / "exported.json").read_text(), count=1
+    )
+    quality = imported(raw).meta.quality
+    assert quality.skipped + quality.lost == 1
 
 
 def test_sizes_beyond_a_column_are_unknown() -> None:
@@ -210,3 +223,11 @@ def test_without_a_place_for_temporary_files_the_sentence_says_so(
         TraceFileError, match=r"a.gz' cannot be unfolded into a temporary file .No such"
     ):
         read([path])
+
+
+def test_a_file_of_millions_of_empty_objects_is_refused(
+    imported: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loose_json, "MAX_VALUES", 50)
+    with pytest.raises(TraceFileError, match=r"a.json' holds over 50 lists and objects: record"):
+        imported(f'{{"schema": "1.0.1", "nodes": [{", ".join(["{}"] * 50)}]}}')

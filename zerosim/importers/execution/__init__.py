@@ -52,6 +52,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     if not isinstance(document, dict) or not isinstance(listed, list):
         raise TraceFileError(f"'{content.path}' has no list of nodes: give an execution trace")
     nodes, lost = read_nodes(listed)
+    listed.clear()  # the tree takes as much as what is made of it
     made, described = _groups(nodes)
     steps = read_steps(nodes)
     found = ops(nodes, made[0].name if len(made) == 1 else None, steps)
