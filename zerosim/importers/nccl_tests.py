@@ -56,6 +56,10 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         line = raw[:_LONGEST].decode("utf-8", errors="replace").rstrip()
         if (head := _HEAD.search(line)) is not None:
             columns = head[0]
+            if _DECIMAL.search(line):  # heads have no numbers
+                n_rows += 1
+                faults.skipped += 1
+                faults.note(content, at, "a row that is torn into the head of the table")
         elif (rank := _RANK.search(line)) is not None:
             ranks[int(rank[1])] = rank[2].strip()
         elif line.lstrip().startswith("#") and (named := _PROGRAM.search(line)) is not None:

@@ -231,3 +231,10 @@ def test_a_file_of_millions_of_empty_objects_is_refused(
     monkeypatch.setattr(loose_json, "MAX_VALUES", 50)
     with pytest.raises(TraceFileError, match=r"a.json' holds over 50 lists and objects: record"):
         imported(f'{{"schema": "1.0.1", "nodes": [{", ".join(["{}"] * 50)}]}}')
+
+
+def test_a_row_that_is_torn_into_the_head_of_its_table_is_left_out_aloud(imported: Any) -> None:
+    raw = (SEEDS / "nccl_tests.log").read_text()
+    torn = raw.replace("busbw #wrong     time", "busbw #14.25 4.00 3.00 0\nwrong     time", 1)
+    assert torn != raw
+    assert imported(torn).meta.quality.skipped == imported(raw).meta.quality.skipped + 1
