@@ -22,6 +22,9 @@ _PROGRAM: Final = re.compile(r"\b([a-z_]{2,30})_perf\b")
 _ROW: Final = re.compile(r"^\s*(\d{1,18})\s+(\d{1,18})\s+([a-z][a-z0-9_]{1,20})\s+(\S.*)$")
 _DECIMAL: Final = re.compile(r"\d\.\d")
 _NUMBER: Final = re.compile(r"\d{1,12}(?:\.\d{1,12})?")
+_OPERATION: Final = re.compile(r"[a-z]+|-?\d{1,7}")
+"""The cells between type and time: `sum`, and the root's rank."""
+_TORN: Final = "a row that is not whole"
 _SIDES: Final = ((0, "out of place"), (4, "in place"))
 _WHOLE: Final = (3, 4, 8)
 """Cells from the time on: time, algbw, busbw, error; the same in place."""
@@ -49,38 +52,50 @@ def sniff(raw: bytes) -> bool:
 def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     """One recording, as of rank 0, which wrote the log. Raises TraceFileError where times do not fit."""
     rows: list[_Row] = []
-    faults = Faults()
+    torn: dict[int, str] = {}
+    lengths: list[tuple[int, int]] = []
     ranks: dict[int, str] = {}
     program, columns, n_rows, at = "", "", 0, 0
     for raw in content.raw.splitlines(keepends=True):
         line = raw[:_LONGEST].decode("utf-8", errors="replace").rstrip()
         if (head := _HEAD.search(line)) is not None:
             columns = head[0]
+            torn |= _shorter(lengths)
+            lengths = []
             if _DECIMAL.search(line):  # heads have no numbers
                 n_rows += 1
-                faults.skipped += 1
-                faults.note(content, at, "a row that is torn into the head of the table")
+                torn[at] = "a row that is torn into the head of the table"
         elif (rank := _RANK.search(line)) is not None:
             ranks[int(rank[1])] = rank[2].strip()
         elif line.lstrip().startswith("#") and (named := _PROGRAM.search(line)) is not None:
             program = named[1]
         elif columns and (row := _ROW.match(line)) is not None:
             n_rows += 1
-            cells = row[4].split()[columns.split().index("time") - 4 :]
+            between = columns.split().index("time") - 4
+            told, cells = row[4].split()[:between], row[4].split()[between:]
             rows += (sides := _sides(row, cells))
-            if len(sides) < _expected(cells):
-                faults.skipped += 1
-                faults.note(content, at, "a row that is not whole")
+            lengths.append((at, len(cells)))
+            if len(sides) < _expected(cells) or not all(map(_OPERATION.fullmatch, told)):
+                torn[at] = _TORN
         elif columns and len(_DECIMAL.findall(line)) >= 3:  # noqa: PLR2004 - time and two rates
             n_rows += 1
-            faults.skipped += 1
-            faults.note(content, at, "a row whose sizes cannot be read")
+            torn[at] = "a row whose sizes cannot be read"
         at += len(raw)
+    faults = Faults()
+    for place, what in sorted((torn | _shorter(lengths)).items()):
+        faults.skipped += 1
+        faults.note(content, place, what)
     kind = _kind(program, columns, rows, len(ranks))
     told = [row | {"kind": kind.value} for row, _, _ in rows]
     writer = 0 if choice.rank is None else None  # whoever gives the rank is believed
     (recording,) = logged(content, {writer: told}, faults, _UNKNOWN)
     return (_described(recording, ranks, n_rows),)
+
+
+def _shorter(lengths: list[tuple[int, int]]) -> dict[int, str]:
+    """The rows of a table (byte, cells) that have fewer cells than others of it."""
+    longest = max((length for _, length in lengths), default=0)
+    return {at: _TORN for at, length in lengths if length < longest}
 
 
 def _expected(cells: list[str]) -> int:

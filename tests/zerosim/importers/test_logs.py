@@ -247,3 +247,15 @@ def test_calls_that_are_not_in_a_log_of_nccl_are_noticed_by_their_numbers(tmp_pa
         1,
         "'some.log' lacks 2 calls",
     )
+
+
+def test_a_row_torn_within_and_one_shorter_than_the_others_are_noticed(tmp_path: Path) -> None:
+    whole = "  1024  256  float  sum  -1  10.50  2.00  3.00  0  12.00  2.00  3.00  0\n"
+    torn = "  1024  256  float  s10.50  2.00  3.00  0  12.00  2.00  3.00  0\n"
+    half = "  1024  256  float  sum  -1  10.50  2.00  3.00  0\n"
+    assert read([written(tmp_path, RANKS + HEAD + half * 3)]).meta.quality.skipped == 0
+    text = RANKS + HEAD + whole + torn + half
+    quality = read([written(tmp_path, text)]).meta.quality
+    first = len(RANKS + HEAD + whole)
+    assert [place.byte for place in quality.places] == [first, first + len(torn)]
+    assert (quality.events, quality.skipped) == (3, 2)

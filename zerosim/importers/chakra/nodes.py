@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError, Message
@@ -174,7 +175,7 @@ def _end_early(found: ChakraFile, content: Content, at: int, choice: Choice) -> 
 def _node(message: Message, found: ChakraFile) -> ChakraNode | None:
     if max(message.start_time_micros, message.duration_micros) > _MOST_US:
         return None
-    name = text(message.name)
+    name = intern(text(message.name))
     found.repaired += "\N{REPLACEMENT CHARACTER}" in name
     return ChakraNode(
         id=message.id,
@@ -184,7 +185,7 @@ def _node(message: Message, found: ChakraFile) -> ChakraNode | None:
         ctrl_deps=tuple(message.ctrl_deps),
         start_us=message.start_time_micros,
         micros=message.duration_micros,
-        facts={text(a.name): _value(a) for a in message.attr},
+        facts={intern(text(a.name)): _value(a) for a in message.attr},
         inputs=text(message.inputs.values) if message.type == NodeType.METADATA else "",
     )
 
@@ -199,7 +200,7 @@ def _value(attribute: Message) -> object:
     if which is None or which.endswith("_list"):
         return None
     value = getattr(attribute, which)
-    return text(value) if isinstance(value, bytes) else value
+    return intern(text(value)) if isinstance(value, bytes) else value
 
 
 def _json_facts(entry: object) -> dict[str, Any] | None:

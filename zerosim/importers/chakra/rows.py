@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import polars as pl
@@ -12,7 +13,7 @@ from zerosim.importers.chakra.layout import Layout
 from zerosim.importers.chakra.nodes import ChakraNode
 from zerosim.importers.counts import count
 from zerosim.importers.kineto.facts import kind_of
-from zerosim.importers.recording import ROWS
+from zerosim.importers.recording import ROWS, tabulate
 from zerosim.kinds import COMMUNICATION, GATHERED, Kind
 from zerosim.trace import Flag
 
@@ -28,6 +29,8 @@ COMM_KINDS: Final = {
     CommType.REDUCE_SCATTER_BLOCK: Kind.REDUCE_SCATTER,
     CommType.BARRIER: Kind.BARRIER,
 }
+_AT_ONCE: Final = 2**15
+"""So many rows become columns at once, which take a tenth of the room."""
 _P2P: Final = {NodeType.COMM_SEND: "send", NodeType.COMM_RECV: "recv"}
 _MEMORY: Final = (NodeType.MEM_LOAD, NodeType.MEM_STORE)
 _HOST: Final = (NodeType.STORAGE, NodeType.BATCH, NodeType.CHECKPOINT)
@@ -52,12 +55,14 @@ def rows_of(
     nodes: Sequence[ChakraNode], layout: Layout, sizes: Mapping[str, int], world: int | None
 ) -> pl.DataFrame:
     """The rows (columns ROWS) of `nodes`. `sizes`: how many ranks each group has."""
-    rows = [
+    rows = (
         _own_row(node) or _row(node, *times, layout, sizes, world)
         for node, times in zip(nodes, layout.times, strict=True)
-    ]
-    columns = {name: [row.get(name) for row in rows] for name in ROWS}
-    return pl.DataFrame(columns, schema=ROWS)
+    )
+    frames = [pl.DataFrame(schema=ROWS)]
+    while some := list(islice(rows, _AT_ONCE)):
+        frames.append(tabulate({name: [row.get(name) for row in some] for name in ROWS}))
+    return pl.concat(frames)
 
 
 def _own_row(node: ChakraNode) -> dict[str, Any] | None:
