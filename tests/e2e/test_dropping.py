@@ -94,7 +94,8 @@ def test_a_folder_is_dropped_with_all_that_lies_in_it(open_page: Any, tmp_path: 
 
 def test_the_drop_zone_is_reached_and_opened_by_the_keyboard(open_page: Any) -> None:
     page = open_page("/runs")
-    page.wait_for_load_state("networkidle")  # what draws the page anew takes the focus away
+    page.on("filechooser", lambda _: None)  # from now on the browser asks us, not its user
+    page.wait_for_load_state("networkidle")
     page.focus("#runs-drop input")
     with page.expect_file_chooser() as choosing:
         page.keyboard.press("Enter")
