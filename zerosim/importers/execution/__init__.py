@@ -30,6 +30,8 @@ _MOST_MEMBERS: Final = 2**22
 _UNTIMED: Final = (
     "when anything ran and how long: an execution trace tells the order of calls alone"
 )
+_MOST_NODES: Final = 2**21
+"""A node takes about a kilobyte: so many fill 2 GiB."""
 _LISTED: Final = re.compile(rb'"nodes"\s*:\s*\[')
 _RANK: Final = "the rank: it is this rank's place in the largest group that it names"
 _ADDRESSES: Final = "the ranks of groups that are called by number alone"
@@ -51,6 +53,10 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     listed = document.get("nodes") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(listed, list):
         raise TraceFileError(f"'{content.path}' has no list of nodes: give an execution trace")
+    if len(listed) > _MOST_NODES:
+        raise TraceFileError(
+            f"'{content.path}' has {len(listed):,} nodes, over {_MOST_NODES:,}: record fewer steps"
+        )
     nodes, lost = read_nodes(listed)
     listed.clear()  # the tree takes as much as what is made of it
     made, described = _groups(nodes)

@@ -236,3 +236,12 @@ def test_a_changed_byte_never_loses_a_node_silently(place: int, byte: int) -> No
         assert "\n" not in str(refused)  # noqa: PT017 - many changes are refused
     else:
         assert found.quality.events == 3
+
+
+def test_a_trace_of_more_nodes_than_memory_is_to_hold_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(execution, "_MOST_NODES", 3)
+    assert recording(note(2), note(3), MADE).spans.height == 2
+    with pytest.raises(TraceFileError, match="'et_0.json' has 4 nodes, over 3: record fewer steps"):
+        recording(note(2), note(3), note(4), MADE)
