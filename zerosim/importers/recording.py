@@ -38,6 +38,8 @@ EPOCH_NS: Final = 1_000_000_000_000_000_000
 
 _ONE: Final = re.compile(r"\{\} ((?:earlier )?[\w-]+)s\b")
 """Of one thing sentences speak in the singular."""
+MAX_NODES: Final = 2**21
+"""A node of a graph takes about a kilobyte: so many fill 2 GiB."""
 MAX_RECORDINGS: Final = 2**14
 """So many ranks one file may tell of: each costs a table."""
 NO_SAMPLES: Final = pl.DataFrame(schema=COUNTS)
@@ -75,6 +77,14 @@ def tabulate(columns: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
 def is_absolute(first_ns: int | None) -> bool:
     """Whether times count from the epoch, so that files of several ranks can be laid side by side."""
     return first_ns is not None and first_ns > EPOCH_NS
+
+
+def refuse_graph(path: Path, n: int) -> None:
+    """Raises TraceFileError for a graph of `n` nodes, if that is more than memory is to hold."""
+    if n > MAX_NODES:
+        raise TraceFileError(
+            f"'{path}' has {n:,} nodes or more, over {MAX_NODES:,}: record fewer steps"
+        )
 
 
 def refuse_many(path: Path, n: int) -> None:

@@ -16,6 +16,7 @@ from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.counts import count_in_text
 from zerosim.importers.loose_json import parse_json
+from zerosim.importers.recording import refuse_graph
 from zerosim.quality import MAX_PLACES, Place
 
 _LONGEST: Final = 10
@@ -96,6 +97,7 @@ def read_binary(content: Content, choice: Choice) -> ChakraFile:
             found.leave_out(name, at, f"node {message.id}: a number out of range")
         else:
             found.nodes.append(node)
+            refuse_graph(content.path, len(found.nodes))
     return found
 
 
@@ -106,6 +108,7 @@ def read_json(content: Content) -> ChakraFile:
     listed = document.get("workload_graph")
     if not isinstance(listed, list):
         raise TraceFileError(f"'{content.path}' has no list workload_graph: give a Chakra trace")
+    refuse_graph(content.path, len(listed))
     found = ChakraFile(repaired=parsed.repaired, warnings=list(parsed.warnings))
     for count, entry in enumerate(listed):
         said = _json_facts(entry)

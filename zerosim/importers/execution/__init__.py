@@ -18,7 +18,7 @@ from zerosim.importers.execution.nodes import Node, read_nodes
 from zerosim.importers.execution.steps import read_steps
 from zerosim.importers.kineto.facts import ranks_of
 from zerosim.importers.loose_json import Parsed, parse_json
-from zerosim.importers.recording import Recording, is_absolute, remarks, tabulate
+from zerosim.importers.recording import Recording, is_absolute, refuse_graph, remarks, tabulate
 from zerosim.kinds import SIZED
 from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.trace import MAX_RANKS, Flag, Group
@@ -30,8 +30,6 @@ _MOST_MEMBERS: Final = 2**22
 _UNTIMED: Final = (
     "when anything ran and how long: an execution trace tells the order of calls alone"
 )
-_MOST_NODES: Final = 2**21
-"""A node takes about a kilobyte: so many fill 2 GiB."""
 _LISTED: Final = re.compile(rb'"nodes"\s*:\s*\[')
 _RANK: Final = "the rank: it is this rank's place in the largest group that it names"
 _ADDRESSES: Final = "the ranks of groups that are called by number alone"
@@ -53,10 +51,7 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
     listed = document.get("nodes") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(listed, list):
         raise TraceFileError(f"'{content.path}' has no list of nodes: give an execution trace")
-    if len(listed) > _MOST_NODES:
-        raise TraceFileError(
-            f"'{content.path}' has {len(listed):,} nodes, over {_MOST_NODES:,}: record fewer steps"
-        )
+    refuse_graph(content.path, len(listed))
     nodes, lost = read_nodes(listed)
     listed.clear()  # the tree takes as much as what is made of it
     made, described = _groups(nodes)

@@ -11,7 +11,7 @@ import pytest
 
 from zerosim.chakra_schema import NodeType
 from zerosim.errors import TraceFileError
-from zerosim.importers import read
+from zerosim.importers import read, recording
 from zerosim.importers.chakra import sniff
 from zerosim.importers.choice import Choice
 from zerosim.trace import Flag, Trace
@@ -274,3 +274,20 @@ def test_text_is_no_chakra_file() -> None:
 def test_the_rank_that_is_given_is_believed(timed: Any, tmp_path: Path) -> None:
     path = timed.write(tmp_path / "run.2.et")
     assert read([path], choice=Choice(rank=5)).ranks == (5,)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_graph_of_more_nodes_than_memory_is_to_hold_is_refused(
+    binary: bool, chakra: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "MAX_NODES", 2)
+    path = tmp_path / "big.0.et"
+    trace = chakra()
+    for _ in range(3):
+        trace.node(NodeType.COMP, duration_micros=1)
+    trace.write(path)
+    if not binary:
+        node = {"id": 1, "name": "op", "type": 4}
+        path.write_text(json.dumps({"workload_graph": [{**node, "id": i} for i in range(3)]}))
+    with pytest.raises(TraceFileError, match=r"has 3 nodes or more, over 2: record fewer steps"):
+        read([path])

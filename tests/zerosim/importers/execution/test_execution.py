@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from zerosim.errors import TraceFileError
 from zerosim.importers import execution, read
+from zerosim.importers import recording as recordings
 from zerosim.importers.choice import ALL, Choice
 from zerosim.importers.content import Content
 from zerosim.importers.execution.calls import COMMS
@@ -241,7 +242,9 @@ def test_a_changed_byte_never_loses_a_node_silently(place: int, byte: int) -> No
 def test_a_trace_of_more_nodes_than_memory_is_to_hold_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(execution, "_MOST_NODES", 3)
+    monkeypatch.setattr(recordings, "MAX_NODES", 3)
     assert recording(note(2), note(3), MADE).spans.height == 2
-    with pytest.raises(TraceFileError, match="'et_0.json' has 4 nodes, over 3: record fewer steps"):
+    with pytest.raises(
+        TraceFileError, match=r"'et_0\.json' has 4 nodes or more, over 3: record fewer steps"
+    ):
         recording(note(2), note(3), note(4), MADE)
