@@ -72,10 +72,10 @@ def parse(content: Content, choice: Choice) -> tuple[Recording, ...]:
         elif columns and (row := _ROW.match(line)) is not None:
             n_rows += 1
             between = columns.split().index("time") - 4
-            told, cells = row[4].split()[:between], row[4].split()[between:]
+            operation, cells = row[4].split()[:between], row[4].split()[between:]
             rows += (sides := _sides(row, cells))
             lengths.append((at, len(cells)))
-            if len(sides) < _expected(cells) or not all(map(_OPERATION.fullmatch, told)):
+            if len(sides) < _expected(cells) or not all(map(_OPERATION.fullmatch, operation)):
                 torn[at] = _TORN
         elif columns and len(_DECIMAL.findall(line)) >= 3:  # noqa: PLR2004 - time and two rates
             n_rows += 1
