@@ -17,6 +17,10 @@ _MAGIC: Final = (
     (b"\xfd7zXZ\x00", "an xz file (unpack it first)"),
     (b"BZh", "a bzip2 file (unpack it first)"),
     (b"\x7fELF", "a program"),
+    (b"\xff\xfe\0\0", "text in UTF-32 (save it as UTF-8)"),
+    (b"\0\0\xfe\xff", "text in UTF-32 (save it as UTF-8)"),
+    (b"\xff\xfe", "text in UTF-16 (save it as UTF-8: `iconv -f UTF-16 -t UTF-8`)"),
+    (b"\xfe\xff", "text in UTF-16 (save it as UTF-8: `iconv -f UTF-16 -t UTF-8`)"),
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself (run `git lfs pull`)"),
 )
 _PICKLE: Final = (

@@ -29,6 +29,11 @@ TIMELINE = "a memory timeline of torch.profiler, not a trace"
         (b"SQLite format 3\x00rest", "an SQLite database (an Nsight Systems export?)"),
         (b"x" * 257 + b"ustar", "a damaged or cut tar archive"),
         (b"\x28\xb5\x2f\xfdrest", "a Zstandard file (unpack it first)"),
+        (
+            "1 NCCL INFO".encode("utf-16"),
+            "text in UTF-16 (save it as UTF-8: `iconv -f UTF-16 -t UTF-8`)",
+        ),
+        ("1 NCCL INFO".encode("utf-32"), "text in UTF-32 (save it as UTF-8)"),
         (b"\xfd7zXZ\x00rest", "an xz file (unpack it first)"),
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:0",
