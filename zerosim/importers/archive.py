@@ -175,11 +175,7 @@ def _zipped(
         for member in listed:
             if member.is_dir() or _is_hidden(member.filename):
                 continue
-            if why := _outside(member.filename) or _unreadable(member):
-                _leave_out(path, member.filename, why, allowance)
-                continue
-            if only and _last(member.filename) != only:
-                _count(path, allowance)
+            if not _is_wanted(path, member.filename, _unreadable(member), allowance, only):
                 continue
             file.headers = MAX_UNPACKED
             with archive.open(member) as opened:
@@ -197,17 +193,24 @@ def _tarred(
                 break
             if member.isdir() or _is_hidden(member.name):
                 continue
-            if why := _outside(member.name) or _irregular(member):
-                _leave_out(path, member.name, why, allowance)
-                continue
-            if only and _last(member.name) != only:
-                _count(path, allowance)
+            if not _is_wanted(path, member.name, _irregular(member), allowance, only):
                 continue
             file.headers = MAX_UNPACKED
             opened = archive.extractfile(member)
             if opened:
                 yield _counted(path, member.name, opened, allowance)
         _check_end(path, file, archive.offset, allowance)
+
+
+def _is_wanted(path: Path, name: str, fault: str, allowance: Allowance, only: str | None) -> bool:
+    """Whether a member is to be read; if not, it is counted, and what is wrong with it noted."""
+    if why := _outside(name) or fault:
+        _leave_out(path, name, why, allowance)
+        return False
+    if only and _last(name) != only:
+        _count(path, allowance)
+        return False
+    return True
 
 
 def _unreadable(member: zipfile.ZipInfo) -> str:

@@ -18,7 +18,7 @@ from zerosim.importers.kineto.events import STEP, sort_events
 from zerosim.importers.kineto.reading import Reading, read_events
 from zerosim.importers.kineto.steps import step_windows
 from zerosim.importers.kineto.times import InexactError, fits_float, nanoseconds
-from zerosim.importers.recording import COUNTS, ROWS, Recording, refuse_many
+from zerosim.importers.recording import COUNTS, Recording, Rows, refuse_many
 from zerosim.kinds import KINDS, SIZED
 from zerosim.quality import Quality
 from zerosim.trace import MAX_RANKS, SPANS, Flag, flagged, of_kind
@@ -29,7 +29,6 @@ KEY: Final = "zerosim"
 TOLD: Final = tuple(c for c in SPANS if c not in ("rank", "start_ns", "end_ns"))
 """The columns that stand in the arguments; times are those of the event itself."""
 _BOUNDS: Final[dict[pl.DataType, int]] = {pl.Int32(): 2**31, pl.Int64(): 2**62, pl.UInt8(): 2**8}
-_MOST_ROWS: Final = 2**15
 _OPTIONAL: Final = frozenset(TOLD) - {"stream", "kind", "name", "flags"}
 
 
@@ -39,21 +38,9 @@ class _Pile:
 
     events: int = 0
     skipped: int = 0
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    frames: list[pl.DataFrame] = field(default_factory=list)
+    rows: Rows = field(default_factory=Rows)
     counts: list[tuple[int, str, int]] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Keep a row; many of them as columns, which take a tenth of the room."""
-        self.rows.append(row)
-        if len(self.rows) >= _MOST_ROWS:
-            self.frames.append(pl.DataFrame(self.rows, schema=ROWS))
-            self.rows = []
-
-    def spans(self) -> pl.DataFrame:
-        """The rows as columns ROWS."""
-        return pl.concat([*self.frames, pl.DataFrame(self.rows, schema=ROWS)])
 
 
 def sniff(raw: bytes) -> bool:
@@ -107,7 +94,7 @@ def _sort_in(event: Any, pile: _Pile, origin: int) -> None:  # noqa: ANN401 - wh
         row = _row(event, own, origin)
         pile.skipped += row is None
         if row:
-            pile.add(row)
+            pile.rows.add(row)
     elif event.get("ph") == "C":
         count = _count(event, origin)
         pile.skipped += count is None
@@ -147,7 +134,7 @@ def _count(event: dict[str, Any], origin: int) -> tuple[int, str, int] | None:
 
 def _recordings(content: Content, read: Reading[dict[int, _Pile]]) -> Iterator[Recording]:
     header, piles = read.header, read.found
-    spans = {rank: pile.spans() for rank, pile in piles.items()}
+    spans = {rank: pile.rows.table() for rank, pile in piles.items()}
     skipped = read.skipped + sum(pile.skipped for pile in piles.values())
     told = sum(count(header[KEY].get(key)) or 0 for key in ("spans", "samples"))
     found = sum(spans[rank].height + len(pile.counts) for rank, pile in piles.items())

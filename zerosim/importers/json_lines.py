@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
@@ -12,7 +12,7 @@ from typing import Any, Final
 from zerosim.errors import TraceFileError
 from zerosim.importers.content import Content
 from zerosim.importers.loose_json import mend
-from zerosim.quality import MAX_PLACES, Place
+from zerosim.quality import MAX_PLACES, Place, Quality
 
 MAX_FAULTS: Final = 10_000
 _LONGEST: Final = 2**22
@@ -49,8 +49,19 @@ class Faults:
         if len(self.places) < MAX_PLACES:
             self.places.append(Place(content.path.name, byte, what))
 
-    def said(self, name: str) -> tuple[str, ...]:
-        """Sentences on all that was wrong with the file called `name`."""
+    def quality(self, content: Content, unknown: Sequence[str]) -> Quality:
+        """What there is to say of the file; `unknown`: what its format cannot tell."""
+        return Quality(
+            events=self.records,
+            repaired=self.repaired,
+            skipped=self.skipped,
+            lost=self.lost,
+            warnings=(*content.warnings, *self._said(content.path.name)),
+            places=tuple(self.places),
+            unknown=tuple(unknown),
+        )
+
+    def _said(self, name: str) -> tuple[str, ...]:
         notes = (
             (self.repaired, "{} records were mended"),
             (self.skipped, "{} records that cannot be read were left out"),

@@ -68,18 +68,9 @@ def recordings(
     `clock`: what their times count from. Raises TraceFileError for more ranks than any file tells of.
     """
     refuse_many(content.path, len(ranks))
-    name = content.path.name
     found = [_recording(content, ops, clock, alone=len(ranks) == 1) for ops in ranks]
-    quality = replace(
-        found[0].quality,
-        events=faults.records,
-        repaired=faults.repaired,
-        skipped=faults.skipped,
-        lost=faults.lost,
-        warnings=(*content.warnings, *faults.said(name), *found[0].quality.warnings),
-        places=tuple(faults.places),
-        unknown=tuple(unknown),
-    )
+    told, own = faults.quality(content, unknown), found[0].quality
+    quality = replace(told, unsized=own.unsized, warnings=(*told.warnings, *own.warnings))
     return (replace(found[0], quality=quality), *found[1:])
 
 

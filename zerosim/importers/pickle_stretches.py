@@ -6,10 +6,10 @@ and whatever about an instruction is odd, is left to `step`, which does it or sa
 
 from __future__ import annotations
 
-import gc
 from struct import Struct
 from typing import Any, Final
 
+from zerosim.importers.collecting import no_collection
 from zerosim.importers.pickle_machine import Machine, run_plainly, step, weigh
 from zerosim.importers.pickle_runs import Runs, read_run
 from zerosim.importers.pickle_weights import DICT, NUMBER, PUT_ASIDE, entries_weigh
@@ -30,17 +30,13 @@ _KEYS: Final = frozenset((str, int))
 def run(machine: Machine) -> Any:  # noqa: ANN401 - whatever was pickled
     """The plain value that the program builds. Raises Refused, `machine.begun` being the place."""
     calm = len(machine.raw) - _STRETCH * _LONGEST
-    runs, collecting = Runs(), gc.isenabled()
-    gc.disable()  # it would look at each dict again and again, and there is no garbage
-    try:
+    runs = Runs()
+    with no_collection():
         while machine.at < calm:
             if _stretch(machine, runs, calm):
                 return machine.stack.pop()
             weigh(machine)
         return run_plainly(machine)
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _stretch(machine: Machine, runs: Runs, calm: int) -> bool:  # noqa: C901, PLR0912, PLR0915 - a call costs more than what it would do

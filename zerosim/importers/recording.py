@@ -42,6 +42,7 @@ MAX_NODES: Final = 2**21
 """A node of a graph takes about a kilobyte: so many fill 2 GiB."""
 MAX_RECORDINGS: Final = 2**14
 """So many ranks one file may tell of: each costs a table."""
+_AT_ONCE: Final = 2**15
 NO_SAMPLES: Final = pl.DataFrame(schema=COUNTS)
 
 
@@ -72,6 +73,27 @@ class Recording:
 def tabulate(columns: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
     """A table of columns ROWS; those that are not in `columns` are null."""
     return pl.DataFrame({**dict.fromkeys(ROWS), **columns}, schema=ROWS)
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows in the making; many of them become columns at once, which take a tenth of the room."""
+
+    waiting: list[dict[str, Any]] = field(default_factory=list)
+    frames: list[pl.DataFrame] = field(default_factory=list)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Keep a row; columns that it lacks are null."""
+        self.waiting.append(row)
+        if len(self.waiting) >= _AT_ONCE:
+            self.frames, self.waiting = [*self.frames, self._columns()], []
+
+    def table(self) -> pl.DataFrame:
+        """All of them, as columns ROWS."""
+        return pl.concat([*self.frames, self._columns()])
+
+    def _columns(self) -> pl.DataFrame:
+        return tabulate({name: [row.get(name) for row in self.waiting] for name in ROWS})
 
 
 def is_absolute(first_ns: int | None) -> bool:

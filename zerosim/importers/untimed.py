@@ -29,12 +29,7 @@ def logged(
     """
     refuse_many(content.path, len(ranks))
     name = content.path.name
-    first = Quality(
-        events=faults.skipped,
-        skipped=faults.skipped,
-        warnings=(*content.warnings, *faults.said(name)),
-        places=tuple(faults.places),
-    )
+    first = replace(faults.quality(content, unknown), events=faults.skipped)
     found: list[Recording] = []
     for rank in sorted(ranks, key=lambda rank: -1 if rank is None else rank):
         rows, quality = ranks[rank], Quality() if found else first

@@ -41,7 +41,7 @@ def test_a_cut_end_is_lost_and_said_with_its_byte(cut: int) -> None:
     assert found == [{"a": 1}]
     assert faults.lost == 1
     assert faults.places[0].byte == 9
-    assert "cut off" in faults.said("log")[0]
+    assert "cut off" in faults.quality(Content(Path("log"), b""), ()).warnings[0]
 
 
 def test_a_record_of_several_lines_that_is_cut_is_one_loss() -> None:

@@ -87,6 +87,15 @@ def test_what_a_run_gives_predicts_another_schedule_at_another_rate() -> None:
         assert ends[0] == pytest.approx(ends[1], rel=0.02)
 
 
+def beside(rate: float, loses: float) -> list[Moved]:
+    """Transfers that reach `rate` alone and lose that share of it beside computing."""
+    return [
+        Moved(n, 1e6, seconds := n / rate / (1 - share * loses), share * seconds)
+        for n in (20_000, 50_000, 80_000)
+        for share in (0.0, 0.3, 1.0)
+    ]
+
+
 def test_a_line_through_transfers_parts_the_rate_from_what_each_costs() -> None:
     moved = [Moved(n, 1e6, 0.002 + n / 0.8e6) for n in (10_000, 20_000, 80_000)]
     found = line_through(moved, 1.0, "x")
@@ -105,28 +114,17 @@ def test_what_is_missing_of_a_link_is_the_hosts_and_weighs_less_on_slower_ones()
 
 
 def test_what_transfers_lose_beside_computing_is_told_apart_from_their_rate() -> None:
-    beside = [(n, share) for n in (20_000, 50_000, 80_000) for share in (0.0, 0.3, 1.0)]
-    # At 0.8e6 alone, and at half of that beside computing.
-    moved = [
-        Moved(n, 1e6, seconds := n / 0.8e6 / (1 - share / 2), share * seconds)
-        for n, share in beside
-    ]
-    found = line_through(moved, 1.0, "x")
+    found = line_through(beside(0.8e6, loses=0.5), 1.0, "x")
     assert found is not None
     assert found.reached(1e6) == pytest.approx(0.8e6)
     assert found.kept(1e6) == pytest.approx(0.5, rel=1e-5)
-    alike = [Moved(n, 1e6, n / 0.4e6, n / 0.4e6) for n, _ in beside]
+    alike = [Moved(n, 1e6, n / 0.4e6, n / 0.4e6) for n in (20_000, 50_000, 80_000)]
     assert (found := line_through(alike, 1.0, "x")) is not None
     assert found.computing_busbw is None
 
 
 def test_transfers_that_reach_the_rate_even_beside_computing_lose_nothing() -> None:
-    beside = [(n, share) for n in (20_000, 50_000, 80_000) for share in (0.0, 0.3, 1.0)]
-    moved = [
-        Moved(n, 1e6, seconds := n / 1.25e6 / (1 - share / 10), share * seconds)
-        for n, share in beside
-    ]
-    found = line_through(moved, 1.0, "x")
+    found = line_through(beside(1.25e6, loses=0.1), 1.0, "x")
     assert found is not None
     assert (found.share, found.host_busbw, found.computing_busbw) == (1.0, None, None)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any, Final
 
 import polars as pl
@@ -13,7 +12,7 @@ from zerosim.importers.chakra.layout import Layout
 from zerosim.importers.chakra.nodes import ChakraNode
 from zerosim.importers.counts import count
 from zerosim.importers.kineto.facts import kind_of
-from zerosim.importers.recording import ROWS, tabulate
+from zerosim.importers.recording import ROWS, Rows
 from zerosim.kinds import COMMUNICATION, GATHERED, Kind
 from zerosim.trace import Flag
 
@@ -29,8 +28,6 @@ COMM_KINDS: Final = {
     CommType.REDUCE_SCATTER_BLOCK: Kind.REDUCE_SCATTER,
     CommType.BARRIER: Kind.BARRIER,
 }
-_AT_ONCE: Final = 2**15
-"""So many rows become columns at once, which take a tenth of the room."""
 _P2P: Final = {NodeType.COMM_SEND: "send", NodeType.COMM_RECV: "recv"}
 _MEMORY: Final = (NodeType.MEM_LOAD, NodeType.MEM_STORE)
 _HOST: Final = (NodeType.STORAGE, NodeType.BATCH, NodeType.CHECKPOINT)
@@ -55,14 +52,10 @@ def rows_of(
     nodes: Sequence[ChakraNode], layout: Layout, sizes: Mapping[str, int], world: int | None
 ) -> pl.DataFrame:
     """The rows (columns ROWS) of `nodes`. `sizes`: how many ranks each group has."""
-    rows = (
-        _own_row(node) or _row(node, *times, layout, sizes, world)
-        for node, times in zip(nodes, layout.times, strict=True)
-    )
-    frames = [pl.DataFrame(schema=ROWS)]
-    while some := list(islice(rows, _AT_ONCE)):
-        frames.append(tabulate({name: [row.get(name) for row in some] for name in ROWS}))
-    return pl.concat(frames)
+    rows = Rows()
+    for node, times in zip(nodes, layout.times, strict=True):
+        rows.add(_own_row(node) or _row(node, *times, layout, sizes, world))
+    return rows.table()
 
 
 def _own_row(node: ChakraNode) -> dict[str, Any] | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
 from zerosim.errors import TraceFileError
+from zerosim.importers.collecting import no_collection
 from zerosim.importers.content import HELD_BYTES, Content, held
 from zerosim.importers.kineto.mending import Mender
 from zerosim.importers.kineto.stream import UnsoundError, read_batches
@@ -41,7 +40,7 @@ class Reading(Generic[T]):
 
 def read_events(content: Content, sift: Sift[T], *, salvage: bool) -> Reading[T]:
     """What `sift` makes of a file. Raises TraceFileError for a file that cannot be read as a trace."""
-    with _no_collection():
+    with no_collection():
         try:
             try:
                 return _batched(Mender(content, exactly=False, salvage=salvage), sift)
@@ -49,18 +48,6 @@ def read_events(content: Content, sift: Sift[T], *, salvage: bool) -> Reading[T]
                 return _batched(Mender(content, exactly=True, salvage=salvage), sift)
         except UnsoundError:
             return _whole_tree(_small(content), sift, salvage=salvage)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    # A million small objects are made and none is garbage: the collector would walk them over and over.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _batched(mender: Mender, sift: Sift[T]) -> Reading[T]:
