@@ -1,4 +1,4 @@
-"""Tracks on which nothing overlaps: intervals of a stream that cross each other are laid apart."""
+"""Something to draw, on tracks on which nothing overlaps: intervals that cross each other are laid apart."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from zerosim.errors import InputError
+from zerosim.trace import Trace
 
 MAX_TRACKS: Final = 2048
 """Nobody looks at more, and the time to find one grows with them."""
+
+
+def refuse_empty(trace: Trace) -> None:
+    """Raises InputError for a run in which no rank did anything."""
+    if not trace.ranks:
+        raise InputError(f"run '{trace.meta.name}' has no spans: there is nothing to draw")
 
 
 def lay_apart(intervals: Sequence[tuple[int, int]]) -> list[int]:

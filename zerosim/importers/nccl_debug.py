@@ -10,7 +10,7 @@ from zerosim.importers.choice import Choice
 from zerosim.importers.content import Content
 from zerosim.importers.counts import count
 from zerosim.importers.kineto.facts import kind_of
-from zerosim.importers.recording import Recording, refuse_many
+from zerosim.importers.recording import MAX_UNLISTED, Recording, refuse_many
 from zerosim.importers.untimed import one_after_another
 from zerosim.kinds import Kind
 from zerosim.quality import MAX_PLACES, Place, Quality
@@ -34,8 +34,6 @@ _DTYPES: Final = (
 _WIDTHS: Final = {"uint32": 4, "uint64": 8, **DTYPE_BYTES}
 _EACH: Final = (Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER)
 """NCCL counts the part of one rank in these."""
-_MOST_MEMBERS: Final = 2**16
-"""The ranks of a bigger world are not listed: a log may claim millions."""
 _TELLING: Final = (b"opCount", b"sendbuff", b"recvbuff", b"datatype", b"[nranks=", b"Init COMPLETE")
 """A call or a communicator, whole or not, has one of these."""
 _UNKNOWN: Final = (
@@ -71,7 +69,7 @@ class _Process:
     def groups(self) -> dict[bytes, Group]:
         """Communicators have no name; all ranks make them in one order, so their numbers are."""
         _, world = self.place()
-        everyone = tuple(range(world)) if world and world <= _MOST_MEMBERS else None
+        everyone = tuple(range(world)) if world and world <= MAX_UNLISTED else None
         return {
             comm: Group(f"comm {i} of {n}", n, everyone if n == world else None)
             for i, (comm, (_, n)) in enumerate(self.comms.items())

@@ -42,7 +42,14 @@ MAX_NODES: Final = 2**21
 """A node of a graph takes about a kilobyte: so many fill 2 GiB."""
 MAX_RECORDINGS: Final = 2**14
 """So many ranks one file may tell of: each costs a table."""
+MAX_GROUPS: Final = 2**16
+"""So many process groups of a file are kept."""
+MAX_MEMBERS: Final = 2**22
+"""So many ranks all of its groups may list; those of further groups are unknown."""
+MAX_UNLISTED: Final = 2**16
+"""So large a group is made of ranks that the file does not list, since it has all."""
 _AT_ONCE: Final = 2**15
+"""So many rows become columns together."""
 NO_SAMPLES: Final = pl.DataFrame(schema=COUNTS)
 
 

@@ -12,9 +12,9 @@ import orjson
 
 from zerosim import __version__
 from zerosim.disk import whole_directory, whole_file
-from zerosim.errors import InputError
 from zerosim.exporters.chrome.clock import origin_of
 from zerosim.exporters.chrome.events import rank_events
+from zerosim.exporters.lanes import refuse_empty
 from zerosim.importers.exported import FORMAT, KEY
 from zerosim.trace import Group, Trace
 
@@ -31,8 +31,7 @@ def write(trace: Trace, path: Path) -> None:
 
     Raises InputError if no rank did anything.
     """
-    if not trace.ranks:
-        raise InputError(f"run '{trace.meta.name}' has no spans: there is nothing to draw")
+    refuse_empty(trace)
     if path.name.endswith(_SINGLE):
         with whole_file(path) as file:
             _write_file(file, trace, trace.ranks, zipped=path.suffix == ".gz")

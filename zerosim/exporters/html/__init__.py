@@ -11,7 +11,7 @@ import polars as pl
 
 from zerosim.disk import whole_file
 from zerosim.errors import InputError
-from zerosim.exporters.lanes import lay_apart
+from zerosim.exporters.lanes import lay_apart, refuse_empty
 from zerosim.figures.palette import OPS, ROLE, text_on
 from zerosim.kinds import Kind
 from zerosim.trace import Trace
@@ -25,8 +25,7 @@ _PLACE: Final = "RUN_AS_JSON"
 
 def write(trace: Trace, path: Path) -> None:
     """All ranks in one page. Raises InputError for a run of no spans, or of more than MAX_SPANS."""
-    if not trace.ranks:
-        raise InputError(f"run '{trace.meta.name}' has no spans: there is nothing to draw")
+    refuse_empty(trace)
     if trace.spans.height > MAX_SPANS:
         raise InputError(
             f"run '{trace.meta.name}' has {trace.spans.height} spans, over {MAX_SPANS}: "

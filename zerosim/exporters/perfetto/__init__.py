@@ -10,9 +10,8 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from zerosim.disk import whole_file
-from zerosim.errors import InputError
 from zerosim.exporters.host import host_marks, is_launched
-from zerosim.exporters.lanes import lay_apart
+from zerosim.exporters.lanes import lay_apart, refuse_empty
 from zerosim.exporters.perfetto import schema
 from zerosim.exporters.perfetto.schema import TraceFile
 from zerosim.trace import SPANS, Trace
@@ -37,8 +36,7 @@ class _Slice(NamedTuple):
 
 def write(trace: Trace, path: Path) -> None:
     """All ranks in one file. Raises InputError if no rank did anything."""
-    if not trace.ranks:
-        raise InputError(f"run '{trace.meta.name}' has no spans: there is nothing to draw")
+    refuse_empty(trace)
     with whole_file(path) as file:
         for place, packet in enumerate(_packets(trace)):
             if not place:

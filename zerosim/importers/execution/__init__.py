@@ -18,15 +18,22 @@ from zerosim.importers.execution.nodes import Node, read_nodes
 from zerosim.importers.execution.steps import read_steps
 from zerosim.importers.kineto.facts import ranks_of
 from zerosim.importers.loose_json import Parsed, parse_json
-from zerosim.importers.recording import Recording, is_absolute, refuse_graph, remarks, tabulate
+from zerosim.importers.recording import (
+    MAX_GROUPS,
+    MAX_MEMBERS,
+    MAX_UNLISTED,
+    Recording,
+    is_absolute,
+    refuse_graph,
+    remarks,
+    tabulate,
+)
 from zerosim.kinds import SIZED
 from zerosim.quality import MAX_PLACES, Place, Quality
 from zerosim.trace import MAX_RANKS, Flag, Group
 from zerosim.units import NS_PER_US
 
 _INIT: Final = "## process_group:init ##"
-_MOST_GROUPS: Final = 2**16
-_MOST_MEMBERS: Final = 2**22
 _UNTIMED: Final = (
     "when anything ran and how long: an execution trace tells the order of calls alone"
 )
@@ -95,13 +102,13 @@ def _groups(nodes: Sequence[Node]) -> tuple[tuple[Group, ...], dict[str, str]]:
         name, size = entry.get("pg_name"), count(entry.get("group_size"))
         ranks = ranks_of(entry.get("ranks"))
         size = size or (len(ranks) if ranks else None)
-        if not isinstance(name, str) or not size or size > MAX_RANKS or len(found) >= _MOST_GROUPS:
+        if not isinstance(name, str) or not size or size > MAX_RANKS or len(found) >= MAX_GROUPS:
             continue
-        if entry.get("ranks") == [] and size <= _MOST_GROUPS:
+        if entry.get("ranks") == [] and size <= MAX_UNLISTED:
             ranks = tuple(range(size))  # an empty list means all
         members += len(ranks or ())
         fits = ranks and len(set(ranks)) == size
-        found[name] = Group(name, size, ranks if fits and members <= _MOST_MEMBERS else None)
+        found[name] = Group(name, size, ranks if fits and members <= MAX_MEMBERS else None)
         described[name] = str(entry.get("pg_desc", ""))
     return tuple(found.values()), described
 
@@ -111,7 +118,7 @@ def _called(found: Sequence[Op], known: dict[str, str]) -> list[Group]:
     called: dict[str, Group] = {}
     for op in found:
         name, size = op.facts.group, op.facts.group_size
-        if name and size and name not in known and size <= MAX_RANKS and len(called) < _MOST_GROUPS:
+        if name and size and name not in known and size <= MAX_RANKS and len(called) < MAX_GROUPS:
             called.setdefault(name, Group(name, size))
     return list(called.values())
 

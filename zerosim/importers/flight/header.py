@@ -9,11 +9,10 @@ from typing import Any, Final
 from zerosim.importers.counts import count_in_text
 from zerosim.importers.flight.calls import text
 from zerosim.importers.kineto.facts import ranks_of
+from zerosim.importers.recording import MAX_GROUPS, MAX_MEMBERS
 from zerosim.trace import MAX_RANKS, Group
 
 _LAST_NUMBER: Final = re.compile(r"(?<!\d)(\d{1,8})(?:\.[A-Za-z]\w*)*$")
-_MOST_GROUPS: Final = 2**16
-_MOST_MEMBERS: Final = 2**22
 
 
 def groups(dump: dict[str, Any], called: Sequence[str]) -> tuple[Group, ...]:
@@ -22,7 +21,7 @@ def groups(dump: dict[str, Any], called: Sequence[str]) -> tuple[Group, ...]:
     Gloo lists its only group without a name, and calls it by number.
     """
     listed = dump.get("pg_config")
-    if not isinstance(listed, dict) or len(listed) > _MOST_GROUPS:
+    if not isinstance(listed, dict) or len(listed) > MAX_GROUPS:
         return ()
     known: dict[str, tuple[int, ...] | None] = {}
     found, members = [], 0
@@ -34,7 +33,7 @@ def groups(dump: dict[str, Any], called: Sequence[str]) -> tuple[Group, ...]:
         else:
             ranks = _ranks(written)
         members += len(ranks or ())
-        if ranks and members <= _MOST_MEMBERS:
+        if ranks and members <= MAX_MEMBERS:
             found.append(Group(text(key) or str(key), len(ranks), ranks))
     names = set(called)
     if len(found) == 1 and len(listed) == 1 and "" in listed and len(names) == 1:
